@@ -35,6 +35,18 @@ func (e *AboveTipError) Error() string {
 // Is makes errors.Is(err, ErrAboveTip) true.
 func (e *AboveTipError) Is(target error) bool { return target == ErrAboveTip }
 
+// UnreadableError says that the stored blocks First..Last (both included) cannot be read, so that somebody else must answer for them.
+type UnreadableError struct {
+	First, Last Height
+	Err         error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("stored blocks %d to %d cannot be read: %v", e.First, e.Last, e.Err)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Block is one verified block in compact form, as Encoder.Encode leaves it.
 // The two byte slices belong to whoever owns the Block; see there for how long they live.
 type Block struct {
