@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Regenerates proto/walletrpc from proto/*.proto. With --check it changes nothing and fails, showing the difference, when the
+# committed code is not what the generators make.
+#
+# Every generator is pinned: protoc by scripts/requirements.txt, the two plugins by tools/go.mod.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+module=github.com/zsidecar/zsidecar
+
+case ${1:-} in
+"") check=no ;;
+--check) check=yes ;;
+*)
+	echo "usage: scripts/proto.sh [--check]" >&2
+	exit 2
+	;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+python=$("$root/scripts/venv.sh")
+cd "$root"
+go build -modfile=tools/go.mod -o "$work/bin/protoc-gen-go" google.golang.org/protobuf/cmd/protoc-gen-go
+go build -modfile=tools/go.mod -o "$work/bin/protoc-gen-go-grpc" google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+mkdir "$work/out"
+"$python" -m grpc_tools.protoc --proto_path=proto \
+	--plugin=protoc-gen-go="$work/bin/protoc-gen-go" --go_out="$work/out" --go_opt=module=$module \
+	--plugin=protoc-gen-go-grpc="$work/bin/protoc-gen-go-grpc" --go-grpc_out="$work/out" --go-grpc_opt=module=$module \
+	compact_formats.proto service.proto
+
+if [ $check = yes ]; then
+	if ! diff -ruN proto/walletrpc "$work/out/proto/walletrpc"; then
+		echo "proto/walletrpc is stale: run scripts/proto.sh and commit the result" >&2
+		exit 1
+	fi
+else
+	rm -rf proto/walletrpc
+	cp -r "$work/out/proto/walletrpc" proto/walletrpc
+fi
