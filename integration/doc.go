@@ -1,0 +1,13 @@
+// Package integration holds no program code: its tests run the real zsidecar binary beside a real zebrad on regtest, over real
+// sockets, and compare every answer with an expectation that is made from Zebra's own JSON replies (expect_test.go), which shares no
+// parser with the program.
+//
+// Environment:
+//
+//	ZSIDECAR_ZEBRAD        path of zebrad 7.0.0; scripts/zebrad.sh prints one, building it when needed
+//	ZSIDECAR_PYTHON        path of a Python with grpcio and grpcio-tools, the second client stack; scripts/venv.sh prints one
+//	ZSIDECAR_REQUIRE_REAL  1 turns every skip for a missing one of these into a failure (CI sets it)
+//	ZSIDECAR_CACHE         folder outside the checkout that keeps the mined fixture chain between runs
+//
+// The fixture chain is mined once and kept in the cache folder; a missing or broken copy is mined again, in about a minute.
+package integration
