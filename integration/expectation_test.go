@@ -16,9 +16,13 @@ func TestExpectation(t *testing.T) {
 	full := expectChain(t, n, 0, tip)
 	requirePools(t, full)
 	w := dial(t, addr)
-	want := query{method: getBlockRange}.encoded(t, full)
-	if err := w.requireRange(t.Context(), query{method: getBlockRange}, 1, tip, want); err != nil {
-		t.Error(err)
+	// Not the nullifier range: Zebra leaves out transactions whose only Sapling parts are outputs, the wallet protocol as we serve it keeps their index and txid.
+	q := query{method: getBlockRange}
+	want := q.encoded(t, full)
+	for _, ends := range [][2]int{{1, tip}, {tip, 1}} {
+		if err := w.requireRange(t.Context(), q, ends[0], ends[1], want); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func rangeQueries() []query {
 	return queries
 }
 
-// cut makes of a full block what the query has to answer: protocol.md section 1, written a second time on purpose.
+// cut makes of a full block what the query has to answer, a second time and written without a look at the program.
 func (q query) cut(full *walletrpc.CompactBlock) *walletrpc.CompactBlock {
 	keep := map[walletrpc.PoolType]bool{}
 	for _, pool := range q.pools {
