@@ -1,0 +1,68 @@
+# Every recipe is one line or one script; .ci/run calls the same scripts.
+
+[private]
+default:
+    @just --list --unsorted
+
+# format, vet, lint and test: what every change must pass
+check: fmt lint test
+
+# format all Go code
+fmt:
+    gofmt -w cmd integration internal pkg proto scripts
+
+# go vet alone
+vet:
+    go vet ./...
+
+# vet, staticcheck, the import rule, freshness of generated code and documents, tidy go.mod
+lint:
+    scripts/lint.sh
+
+# all tests that need no Zebra
+test:
+    go test ./...
+
+# the tests under the race detector
+race:
+    scripts/race.sh
+
+# every fuzz target for TIME
+fuzz TIME="10s":
+    scripts/fuzz.sh {{TIME}}
+
+# all benchmarks once
+bench PATTERN=".":
+    go test -run '^$' -bench '{{PATTERN}}' -benchmem ./pkg/...
+
+# benchmarks against a git revision, through benchstat
+bench-compare REF PATTERN=".":
+    scripts/bench-compare.sh {{REF}} '{{PATTERN}}'
+
+# regenerate the protocol's Go code
+proto:
+    scripts/proto.sh && git diff --exit-code proto
+
+# rewrite golden files and generated tables; review the diff
+golden:
+    scripts/golden.sh
+
+# a zebrad on an empty regtest chain, until interrupted
+regtest:
+    scripts/regtest.sh
+
+# the real-node suite
+integration:
+    scripts/real.sh
+
+# check an index
+fsck DIR:
+    go run ./cmd/zsidecar check {{DIR}}
+
+# tidy both go.mod files
+tidy:
+    go mod tidy && cd tools && go mod tidy
+
+# what takes too long for every change
+nightly:
+    scripts/nightly.sh

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is the TOML type of a setting.
+type Kind uint8
+
+// The kinds of settings.
+const (
+	Text Kind = iota
+	Switch
+	Number
+)
+
+// Key is one setting of ours: [zsidecar] Name in the file, ZSIDECAR_NAME in the environment, --name-with-dashes as a flag.
+type Key struct {
+	Name    string
+	Kind    Kind
+	Default string // as a user would write it
+	Arg     string // the flag's argument in the help, such as URL
+	HasFlag bool
+	Doc     string // one sentence without the full stop
+	set     func(*Config, string) error
+}
+
+// Flag is the flag's name without the leading dashes.
+func (k Key) Flag() string { return strings.ReplaceAll(k.Name, "_", "-") }
+
+// Env is the name of the environment variable.
+func (k Key) Env() string { return envPrefix + strings.ToUpper(k.Name) }
+
+// CacheDirPlaceholder stands for the user's cache folder in the default of data_dir.
+const CacheDirPlaceholder = "<cache>"
+
+// Keys returns every setting of ours. Its four tables are the only place that names them.
+func Keys() []Key {
+	return slices.Concat(nodeKeys(), servingKeys(), indexKeys(), logKeys())
+}
+
+func nodeKeys() []Key {
+	return []Key{
+		{Name: "zebra", Default: "http://127.0.0.1:8232", Arg: "URL", HasFlag: true,
+			Doc: "JSON-RPC URL of the Zebra node",
+			set: func(c *Config, s string) (err error) { c.Zebra, err = parseURL(s); return err }},
+		{Name: "zebra_cookie", Arg: "FILE", HasFlag: true,
+			Doc: "cookie file that Zebra writes when `enable_cookie_auth` is on; read again when Zebra refuses it",
+			set: func(c *Config, s string) error { c.ZebraCookie = s; return nil }},
+		{Name: "zebra_user", Arg: "USER", HasFlag: true,
+			Doc: "user name for a proxy before Zebra that asks for one; needs a password file",
+			set: func(c *Config, s string) error { c.ZebraUser = s; return nil }},
+		{Name: "zebra_password_file", Arg: "FILE", HasFlag: true,
+			Doc: "file whose first line is the password of that user",
+			set: func(c *Config, s string) error { c.ZebraPasswordFile = s; return nil }},
+		{Name: "network", Arg: "NAME",
+			Doc: "`main`, `test` or `regtest`: refuse a node on another network; empty takes the node's",
+			set: func(c *Config, s string) (err error) {
+				c.Network, err = parseChoice(s, "", "main", "test", "regtest")
+				return err
+			}},
+	}
+}
+
+func servingKeys() []Key {
+	return []Key{
+		{Name: "grpc", Default: "127.0.0.1:8137", Arg: "ADDR", HasFlag: true,
+			Doc: "host:port on which wallets are served (gRPC, plain text)",
+			set: func(c *Config, s string) (err error) { c.GRPC, err = parseAddr(s); return err }},
+		{Name: "http", Default: "127.0.0.1:9998", Arg: "ADDR", HasFlag: true,
+			Doc: "host:port of metrics and health, or `off`",
+			set: setHTTP},
+		{Name: "chain_name", Arg: "NAME", HasFlag: true,
+			Doc: "chain name told to wallets instead of Zebra's `main` or `test`",
+			set: func(c *Config, s string) (err error) { c.ChainName, err = parseWord(s, 32); return err }},
+		{Name: "donation_address", Arg: "ADDRESS", HasFlag: true,
+			Doc: "address told to wallets as the operator's donation address",
+			set: func(c *Config, s string) (err error) { c.DonationAddress, err = parseWord(s, 512); return err }},
+		{Name: "getblock_pools", Default: "all",
+			Doc: "what GetBlock shows: `all` pools, or `shielded` as Zaino 0.10 does",
+			set: func(c *Config, s string) (err error) {
+				c.GetBlockPools, err = parseChoice(s, "all", "shielded")
+				return err
+			}},
+	}
+}
+
+func indexKeys() []Key {
+	return []Key{
+		{Name: "data_dir", Default: CacheDirPlaceholder + "/zsidecar", Arg: "DIR", HasFlag: true,
+			Doc: "folder of the index; it can always be rebuilt from Zebra",
+			set: func(c *Config, s string) error { c.DataDir = s; return nil }},
+		{Name: "no_index", Kind: Switch, Default: "false", HasFlag: true,
+			Doc: "build no index: every answer comes from Zebra",
+			set: func(c *Config, s string) (err error) { c.NoIndex, err = parseSwitch(s); return err }},
+		{Name: "in_flight", Kind: Number, Default: "16",
+			Doc: "requests that may wait at Zebra at one time while building, 1 to 48",
+			set: func(c *Config, s string) (err error) { c.InFlight, err = parseNumber[int](s, 1, 48); return err }},
+		{Name: "seal_depth", Kind: Number, Default: "1100",
+			Doc: "blocks below the tip from which on a block never changes; keep it above Zebra's rollback window of 1,000",
+			set: func(c *Config, s string) (err error) {
+				c.SealDepth, err = parseNumber[uint32](s, 1, 1_000_000)
+				return err
+			}},
+		{Name: "segment_blocks", Kind: Number, Default: "2048",
+			Doc: "blocks in one sealed segment, at most",
+			set: func(c *Config, s string) (err error) {
+				c.SegmentBlocks, err = parseNumber[int](s, 1, 65_536)
+				return err
+			}},
+		{Name: "min_free_bytes", Kind: Number, Default: "1073741824",
+			Doc: "free bytes on the disk of data_dir below which the build pauses; serving goes on",
+			set: func(c *Config, s string) (err error) {
+				c.MinFreeBytes, err = parseNumber[uint64](s, 0, math.MaxInt64)
+				return err
+			}},
+	}
+}
+
+func logKeys() []Key {
+	return []Key{
+		{Name: "log_format", Default: "text", Arg: "FORMAT", HasFlag: true,
+			Doc: "form of the log lines on stderr: `text` or `json`",
+			set: func(c *Config, s string) (err error) { c.LogFormat, err = parseChoice(s, "text", "json"); return err }},
+		{Name: "log_level", Default: "info", Arg: "LEVEL", HasFlag: true,
+			Doc: "least level that is logged: `debug`, `info`, `warn` or `error`",
+			set: setLogLevel},
+	}
+}
+
+func setHTTP(c *Config, s string) (err error) {
+	if s == "off" {
+		c.HTTP = ""
+		return nil
+	}
+	if c.HTTP, err = parseAddr(s); err != nil {
+		return fmt.Errorf("%w, or off", err)
+	}
+	return nil
+}
+
+func setLogLevel(c *Config, s string) error {
+	name, err := parseChoice(s, "debug", "info", "warn", "error")
+	if err != nil {
+		return err
+	}
+	return c.LogLevel.UnmarshalText([]byte(name))
+}
+
+func parseURL(s string) (string, error) {
+	const want = "must be a URL such as http://127.0.0.1:8232"
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "":
+		return "", fmt.Errorf("%s", want)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("%s, with http or https", want)
+	case u.User != nil:
+		return "", fmt.Errorf("must not hold a user or password: use zebra_user and zebra_password_file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", fmt.Errorf("%s, without a query", want)
+	}
+	return s, nil
+}
+
+func parseAddr(s string) (string, error) {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", fmt.Errorf("must be host:port such as 127.0.0.1:8137")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(n, 10) {
+		return "", fmt.Errorf("the port must be a number from 0 (any free port) to 65535")
+	}
+	return s, nil
+}
+
+func parseSwitch(s string) (bool, error) {
+	switch s {
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("must be true or false")
+}
+
+func parseChoice(s string, choices ...string) (string, error) {
+	for _, c := range choices {
+		if s == c {
+			return s, nil
+		}
+	}
+	var named []string
+	for _, c := range choices {
+		if c != "" {
+			named = append(named, c)
+		}
+	}
+	last := len(named) - 1
+	return "", fmt.Errorf("must be %s or %s", strings.Join(named[:last], ", "), named[last])
+}
+
+func parseNumber[T int | uint32 | uint64](s string, low, high uint64) (T, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("must be a whole number from %d to %d", low, high)
+	}
+	return T(n), nil
+}
+
+// parseWord takes printable ASCII without spaces, since the text is sent to every wallet.
+func parseWord(s string, limit int) (string, error) {
+	if len(s) > limit {
+		return "", fmt.Errorf("must have at most %d characters, not %d", limit, len(s))
+	}
+	for _, r := range s {
+		if r <= ' ' || r > '~' {
+			return "", fmt.Errorf("must be letters, digits and punctuation without spaces")
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+const (
+	envPrefix   = "ZSIDECAR_"
+	zainoPrefix = "ZAINO_"
+	// EnvFile is the environment variable that names the file when no flag does.
+	EnvFile = envPrefix + "CONFIG"
+)
+
+// Sources are the places that Load reads.
+type Sources struct {
+	File     string         // path of the TOML file; empty: none
+	Env      []string       // as os.Environ gives it
+	Flags    *pflag.FlagSet // made by AddFlags and parsed; nil: none
+	CacheDir string         // the user's cache folder; empty: there is none, and data_dir has no default
+}
+
+// Load returns the settings, and warnings about what was ignored. The error joins one ValueError per value that cannot be used.
+func Load(src Sources) (Config, []string, error) {
+	l := &loader{keys: make(map[string]Key), file: src.File, given: make(map[string]given)}
+	for _, k := range Keys() {
+		l.keys[k.Name] = k
+	}
+	l.defaults(src.CacheDir)
+	if src.File != "" {
+		if err := l.readFile(); err != nil {
+			return Config{}, nil, err
+		}
+	}
+	l.readEnv(src.Env)
+	l.readFlags(src.Flags)
+	l.check()
+	return l.config, l.warnings, errors.Join(l.errs...)
+}
+
+// given remembers where the value in force came from.
+type given struct {
+	layer   Layer
+	name    string
+	value   string
+	classic bool // from one of Zaino's keys
+}
+
+type loader struct {
+	keys     map[string]Key
+	file     string
+	config   Config
+	given    map[string]given // by key name
+	warnings []string
+	errs     []error
+}
+
+// set puts one value in force, unless it cannot be read.
+func (l *loader) set(key string, g given) {
+	if key == passwordKey {
+		l.config.ZebraPassword = Secret(g.value)
+		l.given[key] = g
+		return
+	}
+	if err := l.keys[key].set(&l.config, g.value); err != nil {
+		l.refuse(g, err.Error())
+		return
+	}
+	l.given[key] = g
+}
+
+func (l *loader) refuse(g given, problem string) {
+	e := &ValueError{Layer: g.layer, Name: g.name, Value: withoutUserinfo(g.value), Problem: problem}
+	if g.layer == FromFile {
+		e.File = l.file
+	}
+	l.errs = append(l.errs, e)
+}
+
+// withoutUserinfo cuts user and password out of a URL, since the text goes to the log.
+func withoutUserinfo(s string) string {
+	scheme, rest, isURL := strings.Cut(s, "://")
+	if at := strings.LastIndexByte(rest, '@'); isURL && at >= 0 {
+		return scheme + "://…" + rest[at:]
+	}
+	return s
+}
+
+func (l *loader) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+}
+
+func (l *loader) defaults(cacheDir string) {
+	for _, k := range Keys() {
+		if text := expandDefault(k, cacheDir); text != "" {
+			l.set(k.Name, given{layer: FromDefault, name: k.Name, value: text})
+		}
+	}
+}
+
+// expandDefault returns a key's default with the cache folder in place, or "" when that is unknown.
+func expandDefault(k Key, cacheDir string) string {
+	rest, inCache := strings.CutPrefix(k.Default, CacheDirPlaceholder)
+	switch {
+	case !inCache:
+		return k.Default
+	case cacheDir == "":
+		return ""
+	}
+	return filepath.Join(cacheDir, rest)
+}
+
+func (l *loader) readFlags(flags *pflag.FlagSet) {
+	if flags == nil {
+		return
+	}
+	for _, k := range Keys() {
+		if f := flags.Lookup(k.Flag()); k.HasFlag && f != nil && f.Changed {
+			l.set(k.Name, given{layer: FromFlag, name: k.Flag(), value: f.Value.String()})
+		}
+	}
+}
+
+// check holds what needs more than one key, or the disk.
+func (l *loader) check() {
+	l.checkAuth()
+	if l.config.DataDir == "" && !l.config.NoIndex {
+		l.refuse(given{layer: FromDefault, name: "data_dir"},
+			"there is no user cache folder on this system: give --data-dir DIR, or --no-index")
+	}
+	if l.config.HTTP != "" && l.config.HTTP == l.config.GRPC && !strings.HasSuffix(l.config.HTTP, ":0") {
+		g := l.given["http"]
+		if l.given["grpc"].layer > g.layer {
+			g = l.given["grpc"]
+		}
+		l.refuse(g, "the gRPC and the HTTP port must differ")
+	}
+}
+
+// checkAuth settles which way of authentication is in force: that of the stronger layer. In one layer of ours they exclude each
+// other; in Zaino's keys the cookie wins.
+func (l *loader) checkAuth() {
+	cookie, byCookie := l.given["zebra_cookie"]
+	user, byUser := l.given["zebra_user"]
+	file, byFile := l.given["zebra_password_file"]
+	byCookie, byUser, byFile = byCookie && cookie.value != "", byUser && user.value != "", byFile && file.value != ""
+	strongest := max(user.layer, file.layer)
+	switch {
+	case byCookie && (byUser || byFile) && cookie.layer == strongest && !cookie.classic && !user.classic:
+		l.refuse(cookie, "give either a cookie file or a user with a password file, not both")
+		return
+	case byCookie && cookie.layer >= strongest:
+		l.config.ZebraUser, l.config.ZebraPasswordFile, l.config.ZebraPassword = "", "", ""
+		return
+	}
+	if byUser || byFile {
+		l.config.ZebraCookie = ""
+	}
+	_, byPassword := l.given[passwordKey]
+	switch {
+	case byFile && !byUser:
+		l.refuse(file, "give the user name too (zebra_user)")
+	case byUser && !byFile && !byPassword:
+		l.refuse(user, "give the file that holds the password too (zebra_password_file)")
+	case byFile:
+		password, err := readPassword(file.value)
+		if err != nil {
+			l.refuse(file, err.Error())
+			return
+		}
+		l.config.ZebraPassword = Secret(password)
+	}
+}
+
+// readPassword returns the first line of a file.
+func readPassword(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read (%w): give a file whose first line is the password", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	if !lines.Scan() || lines.Text() == "" {
+		if err := lines.Err(); err != nil {
+			return "", fmt.Errorf("cannot be read (%w): give a file whose first line is the password", err)
+		}
+		return "", errors.New("the first line is empty: it must be the password")
+	}
+	return lines.Text(), nil
+}
+
+func (l *loader) ownNames() []string {
+	var names []string
+	for _, k := range Keys() {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,170 @@
+package progress
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// climb is a build of 1,000 blocks/s that begins at height 500 of 30,500.
+func climb() func() State {
+	began := time.Now()
+	return func() State {
+		h := 500 + uint64(time.Since(began).Milliseconds())
+		return State{Height: min(h, 30_500), Target: 30_500, Building: h < 30_500}
+	}
+}
+
+func plainLog(b *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		Report(ctx, Options{Read: climb(), Log: plainLog(&out)})
+		const want = `msg="building the index" height=700 target=30500
+msg="building the index" height=10700 target=30500 blocks_per_s=1000 percent=35.0 eta=20s
+msg="building the index" height=20700 target=30500 blocks_per_s=1000 percent=67.8 eta=10s
+msg="the index reached the tip" height=30500 blocks=29800 took=29.8s blocks_per_s=1000
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// Nothing is said while there is nothing to build.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		Report(ctx, Options{Read: func() State { return State{Height: 7, Target: 7} }, Log: plainLog(&out)})
+		if out.Len() > 0 {
+			t.Errorf("got %s", out.String())
+		}
+	})
+}
+
+// terminal plays a terminal that knows line breaks, returns and "empty this line".
+func terminal(stream string) (lines []string) {
+	line := ""
+	for len(stream) > 0 {
+		switch {
+		case strings.HasPrefix(stream, clearLine):
+			line, stream = "", stream[len(clearLine):]
+		case stream[0] == '\n':
+			lines, line, stream = append(lines, line), "", stream[1:]
+		default:
+			line, stream = line+stream[:1], stream[1:]
+		}
+	}
+	return append(lines, line)
+}
+
+// Log lines that come while the bar is shown stay whole, and the bar is in the last line until the build ends.
+func TestBarAndLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		screen := NewScreen(&out, func() int { return 100 })
+		log := slog.New(slog.NewTextHandler(screen.Writer(&out), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); Report(ctx, Options{Read: climb(), Log: log, Screen: screen}) }()
+		time.Sleep(15*time.Second + time.Millisecond)
+		log.Warn("something else")
+		synctest.Wait()
+		lines := terminal(out.String())
+		want := []string{
+			`level=INFO msg="building the index" height=700 target=30500`,
+			`level=WARN msg="something else"`,
+			`50% |███████████████               |  15,500/30,500, 1,000 blocks/s, 15s left`,
+		}
+		if fmt.Sprintf("%q", lines) != fmt.Sprintf("%q", want) {
+			t.Errorf("got  %q\nwant %q", lines, want)
+		}
+		time.Sleep(20 * time.Second)
+		cancel()
+		<-done
+		lines = terminal(out.String())
+		if last := lines[len(lines)-1]; last != "" {
+			t.Errorf("the bar is left behind: %q", last)
+		}
+		if line := lines[2]; line != `level=INFO msg="the index reached the tip" height=30500 blocks=29800 took=29.8s blocks_per_s=1000` {
+			t.Errorf("got %q", line)
+		}
+	})
+}
+
+func TestFrame(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		f    frame
+		want string
+	}{
+		{frame{State{0, 0, true}, 0}, "0% |                              |  0/0, 0 blocks/s, ? left"},
+		{frame{State{99_999, 100_000, true}, 0}, "99% |█████████████████████████████ |  99,999/100,000, 0 blocks/s, ? left"},
+		{frame{State{100_001, 100_000, true}, 5}, "99% |█████████████████████████████ |  100,001/100,000, 5 blocks/s, ? left"},
+		{frame{State{0, 3_600_000, true}, 1000}, "0% |                              |  0/3,600,000, 1,000 blocks/s, 1h0m0s left"},
+	} {
+		if got := tt.f.String(); got != tt.want {
+			t.Errorf("%+v: got  %q\nwant %q", tt.f, got, tt.want)
+		}
+	}
+	if got := truncate("äöü", 2); got != "äö" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRate(t *testing.T) {
+	t.Parallel()
+	var r rate
+	start := time.Unix(1_000_000, 0)
+	if r.perSecond() != 0 {
+		t.Error("a rate without samples")
+	}
+	for i := range 100 { // 10/s, then 100/s for longer than the window
+		h := uint64(10 * i)
+		if i > 50 {
+			h = 500 + 100*uint64(i-50)
+		}
+		r.add(start.Add(time.Duration(i)*time.Second), h)
+	}
+	if got := r.perSecond(); got != 100 {
+		t.Errorf("got %v, want the rate of the last seconds, 100", got)
+	}
+	r.add(start.Add(100*time.Second), 3)
+	if got := r.perSecond(); got != 0 {
+		t.Errorf("after a rewind: got %v", got)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := Group(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Screen is a terminal with a bar in its last line. It is safe for concurrent use.
+type Screen struct {
+	width func() int // columns; 0: not known
+
+	mu  sync.Mutex // guards what follows, and keeps writes to the terminal apart
+	out io.Writer
+	bar string // what the last line shows; empty: nothing
+}
+
+// NewScreen returns the Screen of a terminal. Width is asked before each drawing, since a window may be resized.
+func NewScreen(out io.Writer, width func() int) *Screen { return &Screen{out: out, width: width} }
+
+// Writer returns a writer for a stream of lines that ends on the same terminal. Each Write must end in a line break.
+func (s *Screen) Writer(w io.Writer) io.Writer { return lineWriter{s, w} }
+
+type lineWriter struct {
+	screen *Screen
+	w      io.Writer
+}
+
+func (l lineWriter) Write(p []byte) (int, error) {
+	s := l.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bar == "" {
+		return l.w.Write(p)
+	}
+	io.WriteString(s.out, clearLine)
+	n, err := l.w.Write(p)
+	io.WriteString(s.out, s.bar)
+	return n, err
+}
+
+// clearLine goes to the line's start and empties it.
+const clearLine = "\r\x1b[2K"
+
+func (s *Screen) show(f frame) {
+	bar := truncate(f.String(), s.width()-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bar = bar
+	io.WriteString(s.out, clearLine+bar)
+}
+
+func (s *Screen) hide() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bar != "" {
+		io.WriteString(s.out, clearLine)
+		s.bar = ""
+	}
+}
+
+// truncate cuts to the terminal's width, since a line that wraps cannot be taken back.
+func truncate(s string, columns int) string {
+	if r := []rune(s); columns > 0 && len(r) > columns {
+		return string(r[:columns])
+	}
+	return s
+}
+
+// frame is what one drawing shows.
+type frame struct {
+	State
+	perSecond float64
+}
+
+func (f frame) String() string {
+	var b bytes.Buffer
+	bar := progressbar.NewOptions64(int64(max(f.Target, 1)),
+		progressbar.OptionSetWriter(&b),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetRenderBlankState(false),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionSetDescription(fmt.Sprintf("%s/%s, %s blocks/s, %s left",
+			Group(f.Height), Group(f.Target), Group(uint64(f.perSecond)), f.eta())),
+	)
+	// A buffer takes every write; and a bar that is full draws itself no more, so the last block is left for the end.
+	if h := min(f.Height, max(f.Target, 1)-1); h > 0 {
+		_ = bar.Set64(int64(h))
+	} else {
+		_ = bar.RenderBlank()
+	}
+	return string(bytes.TrimSpace(b.Bytes()))
+}
+
+// percent is rounded down, so that 100 means all.
+func (f frame) percent() string {
+	return fmt.Sprintf("%.1f", float64(1000*min(f.Height, f.Target)/max(f.Target, 1))/10)
+}
+
+// eta is the time left at the present speed.
+func (f frame) eta() string {
+	if f.perSecond < 0.01 || f.Target < f.Height {
+		return "?"
+	}
+	left := time.Duration(float64(f.Target-f.Height) / f.perSecond * float64(time.Second))
+	return left.Round(time.Second).String()
+}
+
+// Group writes a number with a comma every three digits.
+func Group(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# What takes too long for every change: long fuzzing, the real-node suite ten times, and the newest dependencies.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/fuzz.sh "${1:-10m}"
+scripts/real.sh -count=10 -timeout 5h
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp go.mod go.sum "$work/"
+go get -modfile="$work/go.mod" -u ./...
+go test -modfile="$work/go.mod" ./...
