@@ -30,8 +30,11 @@ type miningStep struct {
 	spends  int
 }
 
-// fixtureRecipe has every pool in the part that is sealed even with the default SealDepth (1,100), and again near the tip.
-var fixtureRecipe = []miningStep{
+// recipe says what a chain in the cache folder is made of.
+type recipe []miningStep
+
+// everyPool has every pool in the part that is sealed even with the default SealDepth (1,100), and again near the tip.
+var everyPool = recipe{
 	{saplingOnly, 1, 0},    // 1: version 4
 	{keyHash, 3, 0},        // 2-4
 	{saplingOnly, 2, 0},    // 5-6: version 5
@@ -53,20 +56,29 @@ var fixtureRecipe = []miningStep{
 	{keyHash, 116, 0},   // up to 2600
 }
 
+// longChain is what speed is measured on: 20,000 blocks with nothing but a transparent coinbase.
+var longChain = recipe{{keyHash, 20_000, 0}}
+
 // fixture describes a mined chain in the cache folder, beside the state folder of the zebrad that mined it.
 type fixture struct {
 	Height int
 	Hash   string // display order
 }
 
-// fixtureLock keeps parallel tests from mining the fixture chain twice.
+// fixtureLock keeps parallel tests from mining a chain or building the program twice.
 var fixtureLock sync.Mutex
 
 // fixtureNode runs a zebrad that has the fixture chain. extraRPC are more lines of the [rpc] table.
 func fixtureNode(tb testing.TB, extraRPC string) *node {
 	tb.Helper()
+	return recipeNode(tb, everyPool, extraRPC)
+}
+
+// recipeNode runs a zebrad that has a chain of the recipe.
+func recipeNode(tb testing.TB, r recipe, extraRPC string) *node {
+	tb.Helper()
 	zebradPath(tb) // skips before any work
-	cached, want := cachedFixture(tb)
+	cached, want := cachedFixture(tb, r)
 	dir := tb.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "state"), os.DirFS(filepath.Join(cached, "state"))); err != nil {
 		tb.Fatalf("copy the fixture chain: %v", err)
@@ -82,19 +94,19 @@ func fixtureNode(tb testing.TB, extraRPC string) *node {
 }
 
 // cachedFixture returns the cache folder that holds the fixture chain; a missing or unreadable one is mined anew.
-func cachedFixture(tb testing.TB) (string, fixture) {
+func cachedFixture(tb testing.TB, r recipe) (string, fixture) {
 	tb.Helper()
 	fixtureLock.Lock()
 	defer fixtureLock.Unlock()
 
-	dir := filepath.Join(cacheFolder(tb), "regtest-"+fixtureKey(tb))
+	dir := filepath.Join(cacheFolder(tb), "regtest-"+fixtureKey(tb, r))
 	f, err := readFixture(dir)
 	if err == nil {
 		return dir, f
 	}
 	tb.Logf("mining the fixture chain: %v", err)
 	begin := time.Now()
-	built := mineFixture(tb)
+	built := mineFixture(tb, r)
 	if err := os.RemoveAll(dir); err != nil {
 		tb.Fatal(err)
 	}
@@ -125,13 +137,13 @@ func readFixture(dir string) (fixture, error) {
 }
 
 // mineFixture mines the recipe on a fresh node and returns a folder with chain.json and state/.
-func mineFixture(tb testing.TB) string {
+func mineFixture(tb testing.TB, r recipe) string {
 	tb.Helper()
 	n := newNode(tb, tb.TempDir(), "")
 	n.start()
 	var f fixture
 	wallet := &spender{node: n}
-	for _, step := range fixtureRecipe {
+	for _, step := range r {
 		for range step.spends {
 			wallet.send()
 		}
@@ -187,13 +199,13 @@ func cacheFolder(tb testing.TB) string {
 }
 
 // fixtureKey changes with everything that the chain depends on.
-func fixtureKey(tb testing.TB) string {
+func fixtureKey(tb testing.TB, r recipe) string {
 	tb.Helper()
 	version, err := exec.Command(zebradPath(tb), "--version").Output()
 	if err != nil {
 		tb.Fatalf("zebrad --version: %v", err)
 	}
 	digest := sha256.New()
-	fmt.Fprintf(digest, "1\n%s\n%s\n%v", version, zebradConfig, fixtureRecipe)
+	fmt.Fprintf(digest, "1\n%s\n%s\n%v", version, zebradConfig, r)
 	return hex.EncodeToString(digest.Sum(nil)[:8])
 }

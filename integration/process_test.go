@@ -2,8 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"net"
 	"os/exec"
 	"strings"
@@ -137,9 +135,4 @@ func listening(addr string) bool {
 	}
 	conn.Close()
 	return true
-}
-
-// stopped tells whether an error is only the end of a test's own context.
-func stopped(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
