@@ -1,0 +1,16 @@
+// Package zebratest is a simulated Zebra: a scripted block chain (Chain) served over HTTP (Node) the way zebrad 7.0.0 serves its own.
+// Unit tests, the demo and the benchmarks talk to it instead of a real node.
+//
+// It answers the JSON-RPC methods that tell of the chain's position and of blocks: getblock (verbosity 0 and 1), getblockheader,
+// getblockhash, getbestblockhash, getbestblockheightandhash, getblockcount, getblockchaininfo and getinfo, with Zebra's member names
+// and order, error codes and texts, HTTP statuses, cookie authentication, request limits and versions of JSON-RPC. Any other method
+// is unknown to it (-32601). The test TestShapesMatchZebrad asks a real zebrad and a Node with the same blocks the same questions and
+// compares the replies, so what is answered here is pinned to the real thing.
+//
+// Not modelled, and answered with constants of the right type: difficulty, the value pools and the supply, the disk size, and the
+// Sapling and Orchard roots that a block does not itself contain. No block is verified: a Chain takes what it is given.
+//
+// A Fault makes a Node misbehave on purpose: late, dropped, refused, cut off, wrong.
+//
+// A Chain starts no goroutine. A Node has one, its HTTP server, from Start to Stop. Both may be used by many goroutines at once.
+package zebratest
