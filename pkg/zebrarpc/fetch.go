@@ -1,0 +1,217 @@
+package zebrarpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+const (
+	// Between two tries of one block the pause doubles from the first to the last.
+	firstBlockPause = 50 * time.Millisecond
+	lastBlockPause  = time.Second
+
+	// rangePatience is how long an iteration of Range goes on while a block keeps failing and no other arrives.
+	rangePatience = 10 * time.Second
+
+	// warnEvery is the number of tries of one block between two warnings in the log.
+	warnEvery = 15
+)
+
+// Blocks yields the blocks from..to of the best chain, both included, descending when from > to. They are fetched by height, several
+// at a time as permits allow, verified against their own Merkle root, encoded, and yielded in order, each as soon as it has come. That
+// they link to each other is for the caller to check.
+//
+// A yielded block is valid until the next step of the iteration. Passing errors are repeated block by block, while the others flow
+// on: by Build until ctx ends, by Range until nothing has come for ten seconds. Any other error is yielded after every block before
+// it, and ends the iteration; above the tip that is an answerable error that matches chain.ErrAboveTip. When ctx ends, so does the
+// iteration, with ctx's error.
+func (c *Client) Blocks(ctx context.Context, from, to chain.Height, class Class) iter.Seq2[chain.Fetched, error] {
+	return func(yield func(chain.Fetched, error) bool) {
+		f := newFetch(ctx, c, from, to, class)
+		defer f.stop()
+		f.spawn()
+		for range f.count {
+			b, ready, err := f.flow.take(ctx)
+			if err != nil {
+				if ctx.Err() != nil {
+					err = fmt.Errorf("getblock heights %d to %d from %s: %w", from, to, c.url, ctx.Err())
+				}
+				yield(chain.Fetched{}, err)
+				return
+			}
+			more := yield(chain.Fetched{Block: b, NextReady: ready}, nil)
+			c.blocks.put(b)
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// fetch is one iteration of Blocks with its workers.
+type fetch struct {
+	client *Client
+	ctx    context.Context // of the workers; ends with the iteration
+	cancel context.CancelFunc
+	from   chain.Height
+	down   bool
+	count  int
+	class  Class
+	flow   *flow
+
+	workers sync.WaitGroup
+	spawned atomic.Int32
+	most    int32        // workers
+	arrival atomic.Int64 // Unix nanoseconds of the last block that came
+}
+
+func newFetch(ctx context.Context, c *Client, from, to chain.Height, class Class) *fetch {
+	f := &fetch{client: c, from: from, down: from > to, class: class}
+	f.count = int(max(from, to)) - int(min(from, to)) + 1
+	// A worker gives its permit back before it encodes: there are more workers than permits, to use all of those meanwhile.
+	f.most = int32(min(f.count, c.options.InFlight+runtime.GOMAXPROCS(0)))
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.flow = newFlow(c.permits, class, f.count)
+	return f
+}
+
+// stop ends the workers and waits for them.
+func (f *fetch) stop() {
+	f.flow.close()
+	f.cancel()
+	f.workers.Wait()
+	for _, b := range f.flow.remove() {
+		f.client.blocks.put(b)
+	}
+}
+
+// spawn starts a worker, unless there are enough. Each worker spawns the next one when it has got something to do.
+func (f *fetch) spawn() {
+	if f.spawned.Add(1) <= f.most {
+		f.workers.Go(f.work)
+	}
+}
+
+func (f *fetch) work() {
+	encoder := f.client.encoders.get()
+	defer f.client.encoders.put(encoder)
+	w := newFlowWaiter()
+	for first := true; ; first = false {
+		i, ok := f.flow.begin(w)
+		if !ok {
+			return
+		}
+		if first {
+			f.spawn()
+		}
+		b, err := f.fetch(w, i, encoder)
+		f.flow.finish(i, b, err)
+	}
+}
+
+func (f *fetch) height(i int) chain.Height {
+	if f.down {
+		return f.from - chain.Height(i)
+	}
+	return f.from + chain.Height(i)
+}
+
+// fetch gets block i, for which w has a permit, and repeats that after passing errors.
+func (f *fetch) fetch(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Block, error) {
+	var begun time.Time
+	pause := firstBlockPause
+	for try := 1; ; try++ {
+		b, err := f.once(w, i, encoder)
+		now := time.Now()
+		if err == nil {
+			f.arrival.Store(now.UnixNano())
+			return b, nil
+		}
+		if begun.IsZero() {
+			begun = now
+		}
+		if f.ctx.Err() != nil || !errors.Is(err, chain.ErrUnavailable) || f.outOfPatience(begun, now) {
+			return nil, err
+		}
+		if try%warnEvery == 0 {
+			f.client.log.Warn("zebra: a block cannot be had yet", "height", f.height(i), "tries", try, "err", err)
+		}
+		select {
+		case <-time.After(jitter(pause)):
+		case <-f.ctx.Done():
+			return nil, err
+		}
+		pause = min(2*pause, lastBlockPause)
+		if !f.flow.again(w, i) {
+			return nil, err
+		}
+		f.client.stats.retries.Add(1)
+	}
+}
+
+// outOfPatience tells whether an iteration of Range should report the error of a block that has been failing since begun.
+func (f *fetch) outOfPatience(begun, now time.Time) bool {
+	return f.class == Range && now.Sub(begun) >= rangePatience && now.UnixNano()-f.arrival.Load() >= int64(rangePatience)
+}
+
+// once asks for block i and encodes it. The permit goes back as soon as the body is here.
+func (f *fetch) once(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Block, error) {
+	c, h := f.client, f.height(i)
+	q := rawQuery(h)
+	if err := c.checkHeight(&q, h); err != nil {
+		f.flow.release(w, err)
+		return nil, err
+	}
+	a, err := c.send(f.ctx, &q, func(size int) { f.flow.expect(i, size) })
+	f.flow.release(w, err)
+	if err != nil {
+		q.subject = atHeight(h)
+		c.stats.failed(q.method, err)
+		return nil, c.locate(&q, err)
+	}
+	defer a.drop()
+	b, err := f.encode(a, h, encoder)
+	if err != nil {
+		q.subject = atHeight(h)
+	}
+	return b, about(c.answered(&q, err), chain.ErrAboveTip)
+}
+
+// encode makes the block of a reply.
+func (f *fetch) encode(a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
+	c := f.client
+	p := c.parsers.Get()
+	raw, err := rawResult(p, *a.body, a.id)
+	c.parsers.Put(p)
+	if err != nil {
+		return nil, err
+	}
+	b := c.blocks.get(len(raw))
+	if err := encoder.Encode(b, h, raw); err != nil {
+		return nil, fatal("", "block %d: %w", h, err)
+	}
+	return b, nil
+}
+
+// encoderPool lends encoders, which are for one goroutine each.
+type encoderPool struct {
+	options chain.EncoderOptions
+	pool    sync.Pool
+}
+
+func (p *encoderPool) get() *chain.Encoder {
+	if e, ok := p.pool.Get().(*chain.Encoder); ok {
+		return e
+	}
+	return chain.NewEncoder(p.options)
+}
+
+func (p *encoderPool) put(e *chain.Encoder) { p.pool.Put(e) }

@@ -1,0 +1,284 @@
+package zebrarpc
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// window bounds the blocks of one iteration that are in flight or wait for their reader. Bytes usually bound them before.
+const window = 2048
+
+// flow is one iteration of Blocks as permits sees it: which of its blocks are in flight, have arrived, and may start. Blocks are counted
+// from 0 in the order of the iteration. Everything is guarded by permits.mu.
+type flow struct {
+	permits *permits
+	class   Class
+
+	head int    // the block that the reader needs next
+	next int    // the first block that was never asked for
+	end  int    // how many blocks there are; lowered to one past the first that cannot be had
+	ring []slot // of head and what follows, by index modulo its length, a power of two
+
+	inFlight int
+	held     int64 // bytes, the sum of the slots'
+	idle     []*flowWaiter
+	retrying []*flowWaiter
+	closed   bool
+
+	arrived chan struct{} // holds a token when the head may have arrived
+}
+
+// slot is one block that was asked for.
+type slot struct {
+	done  bool
+	block *chain.Block // nil when err is not
+	err   error
+	held  int64 // bytes reserved for the body, then those of the block
+}
+
+// flowWaiter is a worker of a flow, as it waits for a permit.
+type flowWaiter struct {
+	index int // of its block; -1 while it waits for any
+	ok    bool
+	epoch int // of permits, when it got the permit
+	woken chan struct{}
+}
+
+func newFlowWaiter() *flowWaiter { return &flowWaiter{woken: make(chan struct{}, 1)} }
+
+func newFlow(p *permits, class Class, count int) *flow {
+	size := 1
+	for size < min(count, window) {
+		size *= 2
+	}
+	f := &flow{permits: p, class: class, end: count, ring: make([]slot, size), arrived: make(chan struct{}, 1)}
+	p.add(f)
+	return f
+}
+
+func (f *flow) slot(i int) *slot { return &f.ring[i&(len(f.ring)-1)] }
+
+// canStart tells whether a waiting worker could use a permit.
+func (f *flow) canStart() bool {
+	return !f.closed && (len(f.retrying) > 0 || len(f.idle) > 0 && f.mayAdvance())
+}
+
+// mayAdvance tells whether the next block may be asked for. That which the reader needs always may.
+func (f *flow) mayAdvance() bool {
+	if f.next >= f.end || f.next-f.head >= len(f.ring) {
+		return false
+	}
+	return f.next == f.head || f.permits.allowance(f) >= f.permits.estimate
+}
+
+// grant gives a permit to a waiting worker: the one that repeats the lowest block, or one for the next block.
+func (f *flow) grant(self *flowWaiter) {
+	var w *flowWaiter
+	if len(f.retrying) > 0 {
+		lowest := 0
+		for i, r := range f.retrying {
+			if r.index < f.retrying[lowest].index {
+				lowest = i
+			}
+		}
+		w = f.retrying[lowest]
+		f.retrying = slices.Delete(f.retrying, lowest, lowest+1)
+	} else {
+		w = f.idle[len(f.idle)-1]
+		f.idle = f.idle[:len(f.idle)-1]
+		w.index = f.next
+		*f.slot(f.next) = slot{held: f.permits.estimate}
+		f.permits.hold(f, f.permits.estimate)
+		f.next++
+	}
+	f.inFlight++
+	w.epoch = f.permits.epoch
+	w.answer(true, self)
+	if f.next >= f.end {
+		f.dismiss()
+	}
+}
+
+// answer tells a waiting worker whether it may go on.
+func (w *flowWaiter) answer(ok bool, self *flowWaiter) {
+	w.ok = ok
+	if w != self {
+		w.woken <- struct{}{}
+	}
+}
+
+// dismiss sends the workers home that wait for a next block: there is none.
+func (f *flow) dismiss() {
+	for _, w := range f.idle {
+		w.answer(false, nil)
+	}
+	f.idle = nil
+}
+
+// begin waits until the next block may be asked for and returns its index. False means that the worker is not needed any more.
+func (f *flow) begin(w *flowWaiter) (int, bool) {
+	p := f.permits
+	p.mu.Lock()
+	if f.closed || f.next >= f.end {
+		p.mu.Unlock()
+		return 0, false
+	}
+	w.index, w.ok = -1, false
+	f.idle = append(f.idle, w)
+	p.dispatch(w)
+	ok := f.wait(w)
+	return w.index, ok
+}
+
+// again waits until block i may be asked for once more. False means that nobody needs it any more.
+func (f *flow) again(w *flowWaiter, i int) bool {
+	p := f.permits
+	p.mu.Lock()
+	if f.closed || i >= f.end {
+		p.mu.Unlock()
+		return false
+	}
+	w.index, w.ok = i, false
+	f.retrying = append(f.retrying, w)
+	p.dispatch(w)
+	return f.wait(w)
+}
+
+// wait unlocks, and returns when w was answered.
+func (f *flow) wait(w *flowWaiter) bool {
+	granted := w.ok
+	f.permits.mu.Unlock()
+	if granted {
+		return true
+	}
+	<-w.woken
+	return w.ok
+}
+
+// release gives back the permit of a worker whose request ended, well or with err.
+func (f *flow) release(w *flowWaiter, err error) {
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.inFlight--
+	p.bulk[f.class]--
+	p.settle(w.epoch, err)
+	p.dispatch(nil)
+}
+
+// expect corrects the reservation of block i when the length of its body is known.
+func (f *flow) expect(i, size int) {
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := f.slot(i)
+	p.hold(f, int64(size)-s.held)
+	s.held = int64(size)
+	p.observe(int64(size))
+}
+
+// finish delivers block i, or the error that ends the iteration there.
+func (f *flow) finish(i int, b *chain.Block, err error) {
+	var held int64
+	if b != nil {
+		held = int64(cap(b.Shielded) + cap(b.Transparent))
+	}
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := f.slot(i)
+	p.hold(f, held-s.held)
+	*s = slot{done: true, block: b, err: err, held: held}
+	if err != nil && i < f.end {
+		f.end = i + 1
+		f.dismiss()
+		f.retrying = slices.DeleteFunc(f.retrying, func(w *flowWaiter) bool {
+			if w.index < f.end {
+				return false
+			}
+			w.answer(false, nil)
+			return true
+		})
+	}
+	if i == f.head {
+		select {
+		case f.arrived <- struct{}{}:
+		default:
+		}
+	}
+	p.dispatch(nil)
+}
+
+// take waits for the next block of the iteration. The block is the caller's. ready tells whether the one after it has arrived already.
+func (f *flow) take(ctx context.Context) (b *chain.Block, ready bool, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
+		if b, ready, err, ok := f.tryTake(); ok {
+			return b, ready, err
+		}
+		select {
+		case <-f.arrived:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (f *flow) tryTake() (b *chain.Block, ready bool, err error, ok bool) {
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := f.slot(f.head)
+	if !s.done {
+		return nil, false, nil, false
+	}
+	b, err = s.block, s.err
+	p.hold(f, -s.held)
+	*s = slot{}
+	f.head++
+	if f.head < f.end {
+		following := f.slot(f.head)
+		ready = following.done && following.err == nil
+	}
+	p.dispatch(nil)
+	return b, ready, err, true
+}
+
+// close ends all waiting. Workers that have a permit still release it and finish their block.
+func (f *flow) close() {
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.closed = true
+	f.dismiss()
+	for _, w := range f.retrying {
+		w.answer(false, nil)
+	}
+	f.retrying = nil
+}
+
+// remove takes a closed flow without workers out of permits, and returns the blocks that nobody took.
+func (f *flow) remove() (left []*chain.Block) {
+	p := f.permits
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range f.ring {
+		if b := f.ring[i].block; b != nil {
+			left = append(left, b)
+		}
+	}
+	p.hold(f, -f.held)
+	p.flows[f.class] = slices.DeleteFunc(p.flows[f.class], func(other *flow) bool { return other == f })
+	p.dispatch(nil)
+	return left
+}
+
+// overloaded tells whether err is a sign that Zebra has too much to do.
+func overloaded(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.overload
+}

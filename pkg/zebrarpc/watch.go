@@ -1,0 +1,119 @@
+package zebrarpc
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// TipState is what Watch knows of the node's tip.
+type TipState struct {
+	ID        chain.BlockID // of the last successful poll
+	Known     bool          // there was one
+	Confirmed time.Time     // when it was
+	Err       error         // of the last poll, nil when it succeeded or when there was none yet
+}
+
+// Up tells whether the last poll succeeded.
+func (s TipState) Up() bool { return s.Known && s.Err == nil }
+
+// ErrWatching is returned by a second Watch at the same time.
+var ErrWatching = errors.New("the tip is being watched already")
+
+// tipWatcher holds the state that Watch writes and everybody reads.
+type tipWatcher struct {
+	state     atomic.Pointer[tipSnapshot]
+	following atomic.Bool
+	running   atomic.Bool
+	wake      chan struct{} // holds a token when following began
+}
+
+// tipSnapshot is a state and the channel that is closed when it is no longer true.
+type tipSnapshot struct {
+	TipState
+	changed chan struct{}
+}
+
+func (t *tipWatcher) init() {
+	t.wake = make(chan struct{}, 1)
+	t.state.Store(&tipSnapshot{changed: make(chan struct{})})
+}
+
+// Watch polls the tip until ctx ends, and then returns nil. It runs in its caller's goroutine, once at a time: a second one gets
+// ErrWatching. Failing polls do not end it.
+func (c *Client) Watch(ctx context.Context) error {
+	if !c.tip.running.CompareAndSwap(false, true) {
+		return ErrWatching
+	}
+	defer c.tip.running.Store(false)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.tip.wake:
+		case <-timer.C:
+		}
+		id, err := c.BestBlock(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		c.tip.note(id, err, c.logTip)
+		pause := c.options.PollIdle
+		if err == nil && c.tip.following.Load() {
+			pause = c.options.PollFollowing
+		}
+		timer.Reset(pause)
+	}
+}
+
+// note publishes the outcome of a poll.
+func (t *tipWatcher) note(id chain.BlockID, err error, log func(was, is TipState)) {
+	old := t.state.Load()
+	s := &tipSnapshot{TipState: old.TipState, changed: old.changed}
+	s.Err = err
+	if err == nil {
+		s.ID, s.Known, s.Confirmed = id, true, time.Now()
+	}
+	same := s.ID == old.ID && s.Up() == old.Up() && (s.Err == nil) == (old.Err == nil)
+	if !same {
+		s.changed = make(chan struct{})
+	}
+	t.state.Store(s)
+	if !same {
+		close(old.changed)
+		log(old.TipState, s.TipState)
+	}
+}
+
+// logTip tells when Zebra comes and goes.
+func (c *Client) logTip(was, is TipState) {
+	switch {
+	case is.Up() && !was.Up():
+		c.log.Info("zebra answers", "url", c.url, "height", is.ID.Height, "hash", is.ID.Hash.String())
+	case is.Err != nil && was.Err == nil:
+		c.log.Warn("zebra cannot be asked", "err", is.Err)
+	}
+}
+
+// SetFollowing makes Watch poll at Options.PollFollowing, from now on, instead of PollIdle.
+func (c *Client) SetFollowing(following bool) {
+	if c.tip.following.Swap(following) || !following {
+		return
+	}
+	select {
+	case c.tip.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Tip returns what Watch found last, without waiting for anything.
+func (c *Client) Tip() TipState { return c.tip.state.Load().TipState }
+
+// Changed returns a channel that is closed at the next change of the tip, or when Zebra begins or ceases to answer. Get the channel
+// first and the Tip after, so that no change is missed.
+func (c *Client) Changed() <-chan struct{} { return c.tip.state.Load().changed }
