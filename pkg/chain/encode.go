@@ -123,6 +123,7 @@ func (r *reader) blockHeader(b *Block, h Height) (root [32]byte) {
 	n := r.compactSize("solution")
 	if n != solutionLen && n != solutionShort {
 		r.fail("solution", at, fmt.Errorf("it has %d bytes, not %d or %d", n, solutionLen, solutionShort))
+		return root
 	}
 	r.take(int(n), "solution")
 	if r.err != nil {

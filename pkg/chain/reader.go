@@ -25,9 +25,9 @@ func (r *reader) fail(what string, at int, reason error) {
 	r.buf = r.buf[:r.pos]
 }
 
-// take returns the next n bytes, or nil after a failure.
+// take returns the next n bytes, or nil after a failure. A negative n is one too.
 func (r *reader) take(n int, what string) []byte {
-	if n > len(r.buf)-r.pos {
+	if uint(n) > uint(len(r.buf)-r.pos) {
 		r.short(n, what)
 		return nil
 	}
@@ -90,7 +90,15 @@ func (r *reader) count(size int, what string) int {
 }
 
 // script reads bytes that follow their CompactSize length.
-func (r *reader) script(what string) []byte { return r.take(r.count(1, what), what) }
+func (r *reader) script(what string) []byte {
+	at := r.pos
+	n := r.compactSize(what)
+	if left := len(r.buf) - r.pos; n > uint64(left) {
+		r.fail(what, at, fmt.Errorf("%d bytes needed, %d left", n, left))
+		return nil
+	}
+	return r.take(int(n), what)
+}
 
 // at tells whether a byte is left before end and is tag.
 func (r *reader) at(end int, tag byte) bool {
