@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 			c := newSidecar(t, n.url(), n.cookie(), s)
 			c.start()
 			w := c.wallet()
-			requireFirstAnswer(t, c, w, startLimit)
+			awaitAnswer(t, w)
 			if !s.noIndex {
 				c.awaitIndex(tip, time.Minute)
 			}
@@ -80,7 +80,7 @@ func testBlockArguments(t *testing.T, w *wallet, tip int, middle []byte) {
 			block := &walletrpc.CompactBlock{}
 			err := w.call(t.Context(), method, tc.id, block)
 			requireCode(t, method+" "+tc.name, err, tc.code)
-			requireNamesHeight(t, method+" "+tc.name, err, tip)
+			requireNamesTip(t, method+" "+tc.name, err, tip)
 			if err == nil && block.Height != tc.height {
 				t.Errorf("%s %s: answered block %d, want %d", method, tc.name, block.Height, tc.height)
 			}
@@ -88,8 +88,8 @@ func testBlockArguments(t *testing.T, w *wallet, tip int, middle []byte) {
 	}
 }
 
-// requireNamesHeight wants the tip in the text of an OUT_OF_RANGE.
-func requireNamesHeight(t *testing.T, what string, err error, tip int) {
+// requireNamesTip wants the tip in the text of an OUT_OF_RANGE.
+func requireNamesTip(t *testing.T, what string, err error, tip int) {
 	t.Helper()
 	if status.Code(err) == codes.OutOfRange && !strings.Contains(err.Error(), strconv.Itoa(tip)) {
 		t.Errorf("%s: %v does not name the tip %d", what, err, tip)
@@ -135,7 +135,7 @@ func testRangeArguments(t *testing.T, w *wallet, tip int, genesis, middle, newes
 			count := 0
 			err := w.stream(t.Context(), method, request, func([]byte) error { count++; return nil })
 			requireCode(t, method+" "+tc.name, err, tc.code)
-			requireNamesHeight(t, method+" "+tc.name, err, tip)
+			requireNamesTip(t, method+" "+tc.name, err, tip)
 			if count != tc.count {
 				t.Errorf("%s %s: %d blocks, want %d", method, tc.name, count, tc.count)
 			}

@@ -92,10 +92,7 @@ func BenchmarkPassthroughRange(b *testing.B) {
 	c := newSidecar(b, n.url(), n.cookie(), passthrough)
 	c.start()
 	w := c.wallet()
-	await(b, "GetLatestBlock is answered", 10*time.Second, func() bool {
-		_, err := w.latest(b.Context())
-		return err == nil
-	})
+	awaitAnswer(b, w)
 	q := query{method: getBlockRange}
 	stream := func() {
 		count := 0

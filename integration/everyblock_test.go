@@ -21,7 +21,7 @@ func TestEveryBlock(t *testing.T) {
 			c := newSidecar(t, n.url(), n.cookie(), s)
 			c.start()
 			w := c.wallet()
-			requireFirstAnswer(t, c, w, startLimit)
+			awaitAnswer(t, w)
 			if !s.noIndex {
 				c.awaitIndex(tip, time.Minute)
 			}

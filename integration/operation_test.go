@@ -83,10 +83,7 @@ func TestBadStart(t *testing.T) {
 			}
 
 			tc.heal(p, cookie)
-			await(t, "GetLatestBlock is answered", 15*time.Second, func() bool {
-				_, err := w.latest(t.Context())
-				return err == nil
-			})
+			awaitAnswer(t, w)
 			tip, _ := n.tip()
 			c.awaitIndex(tip, time.Minute)
 			if strings.Contains(c.proc.output.String(), strings.TrimPrefix(string(secret), "__cookie__:")) {

