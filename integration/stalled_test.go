@@ -1,0 +1,109 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestStalledReaders leaves 64 streams open that nobody reads on: they cost little memory and slow nobody down.
+func TestStalledReaders(t *testing.T) { // not parallel: it measures time and memory
+	const (
+		stalled    = 64
+		eachAtMost = 512 << 10 // bytes of memory that one of them may take, the garbage collector's slack included
+		slower     = 3         // times longer that another reader may take beside them, on a noisy machine
+	)
+	n := fixtureNode(t, "")
+	tip, _ := n.tip()
+	want := query{method: getBlockRange}.encoded(t, expectChain(t, n, 0, tip))
+	for _, s := range []setup{passthrough, defaultSegments} {
+		t.Run(s.name, func(t *testing.T) {
+			c := newSidecar(t, n.url(), n.cookie(), s)
+			c.start()
+			w := c.wallet()
+			awaitAnswer(t, w)
+			if !s.noIndex {
+				c.awaitIndex(tip, time.Minute)
+			}
+			alone := fastestPass(t, w, want)
+			memory := anonymousMemory(t, c.proc)
+
+			for range stalled {
+				stallReader(t, c.grpcAddr, tip)
+			}
+			beside := fastestPass(t, w, want)
+			grown := anonymousMemory(t, c.proc) - memory
+			t.Logf("the chain takes %v alone, %v beside %d stalled readers; memory %d KiB, then %+d KiB",
+				alone.Round(time.Millisecond), beside.Round(time.Millisecond), stalled, memory>>10, grown>>10)
+			if beside > slower*alone {
+				t.Errorf("beside %d stalled readers the chain takes %v, %v without them", stalled, beside, alone)
+			}
+			if grown > stalled*eachAtMost {
+				t.Errorf("%d stalled readers took %d KiB of memory, want at most %d", stalled, grown>>10, stalled*eachAtMost>>10)
+			}
+			c.stop() // which ends them
+		})
+	}
+}
+
+// fastestPass reads the whole chain five times and returns the best time.
+func fastestPass(t *testing.T, w *wallet, want [][]byte) time.Duration {
+	t.Helper()
+	best := time.Hour
+	for range 5 {
+		begin := time.Now()
+		if err := w.requireRange(t.Context(), query{method: getBlockRange}, 0, len(want)-1, want); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(begin))
+	}
+	return best
+}
+
+// stallReader asks for the whole chain, reads one block and then nothing more.
+func stallReader(t *testing.T, addr string, tip int) {
+	t.Helper()
+	const window = 64 << 10 // the smallest that grpc-go takes; the chain is longer
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	q := query{method: getBlockRange}
+	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/"+serviceName+"/"+q.method, grpc.ForceCodec(rawCodec{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendMsg(q.blockRange(0, tip)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	var block []byte
+	if err := s.RecvMsg(&block); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// anonymousMemory is RssAnon of a process in bytes: what it holds itself, without the pages of mapped files.
+func anonymousMemory(t *testing.T, p *process) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "RssAnon: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	t.Fatal("/proc tells no RssAnon")
+	return 0
+}
