@@ -294,16 +294,23 @@ func full(t testing.TB, b *chain.Block, sizes chain.TreeSizes) *compactBlock {
 	if err != nil {
 		t.Fatalf("decode the shielded part: %v", err)
 	}
-	column, err := decodeBlock(b.Transparent)
+	return merged(t, stored, b.Transparent)
+}
+
+// merged returns a stored block with all that its transparent column has.
+func merged(t testing.TB, stored *compactBlock, column []byte) *compactBlock {
+	t.Helper()
+	whole, err := decodeBlock(column)
 	if err != nil {
 		t.Fatalf("decode the transparent column: %v", err)
 	}
 	for _, tx := range stored.Vtx {
-		all := &column.Vtx[tx.Index]
+		all := &whole.Vtx[tx.Index]
 		all.Spends, all.Outputs, all.Actions, all.Ironwood = tx.Spends, tx.Outputs, tx.Actions, tx.Ironwood
 	}
-	stored.Vtx = column.Vtx
-	return stored
+	c := *stored
+	c.Vtx = whole.Vtx
+	return &c
 }
 
 // asJSON shows a block in a failure.

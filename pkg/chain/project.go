@@ -48,11 +48,11 @@ func (j *projector) run() error {
 		j.send(&j.tx)
 		j.next()
 	}
+	at := j.stored.pos
+	j.stored.metadata(&s.Sizes)
 	if j.column.err != nil {
 		return fmt.Errorf("transparent column: %w", j.column.err)
 	}
-	at := j.stored.pos
-	j.stored.metadata(&s.Sizes)
 	if j.stored.err != nil {
 		return j.stored.err
 	}

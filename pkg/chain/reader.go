@@ -2,6 +2,7 @@ package chain
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -109,8 +110,11 @@ func (r *reader) at(end int, tag byte) bool {
 func (r *reader) varint(what string) uint64 {
 	n, size := protowire.ConsumeVarint(r.buf[r.pos:])
 	switch {
+	case size < 0 && len(r.buf)-r.pos < binary.MaxVarintLen64:
+		r.fail(what, r.pos, errors.New("the number is cut off"))
+		return 0
 	case size < 0:
-		r.fail(what, r.pos, protowire.ParseError(size))
+		r.fail(what, r.pos, errors.New("the number has more than 64 bits"))
 		return 0
 	case n == 0 || size != protowire.SizeVarint(n):
 		r.fail(what, r.pos, fmt.Errorf("the number %d is not in its shortest form", n))

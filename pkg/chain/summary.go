@@ -57,8 +57,8 @@ func (r *reader) number(end int, tag byte, what string) uint32 {
 	if !r.at(end, tag) {
 		return 0
 	}
-	at := r.pos
 	r.pos++
+	at := r.pos
 	n := r.varint(what)
 	if n > math.MaxUint32 {
 		r.fail(what, at, fmt.Errorf("%d does not fit into 32 bits", n))
