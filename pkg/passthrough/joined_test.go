@@ -1,0 +1,250 @@
+package passthrough
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		h, indexTip chain.Height
+		indexed     bool
+		want        chain.Origin
+	}{
+		{0, 0, false, chain.FromZebra},
+		{0, 0, true, chain.FromIndex},
+		{1, 0, true, chain.FromZebra},
+		{99, 100, true, chain.FromIndex},
+		{100, 100, true, chain.FromIndex},
+		{101, 100, true, chain.FromZebra},
+		{100, 100, false, chain.FromZebra},
+	} {
+		if got := source(c.h, c.indexTip, c.indexed); got != c.want {
+			t.Errorf("source(%d, %d, %v) = %v, not %v", c.h, c.indexTip, c.indexed, got, c.want)
+		}
+	}
+}
+
+// newJoined returns a joined source over a node with blocks 0..100 and an index that has the first indexed ones.
+func newJoined(t *testing.T, blocks []*chain.Block, indexed int, complete bool) (*Joined, *fakeNode, *fakeIndex) {
+	t.Helper()
+	node := newFakeNode(blocks)
+	index := &fakeIndex{t: t, blocks: blocks[:indexed], complete: complete}
+	j := NewJoined(New(node))
+	j.SetIndex(index)
+	t.Cleanup(func() {
+		if index.open != 0 {
+			t.Errorf("%d index views were not closed", index.open)
+		}
+	})
+	return j, node, index
+}
+
+func TestJoinedGivesTheSameBytesWhoeverAnswers(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	for _, indexed := range []int{0, 1, 50, 100, 101} {
+		j, _, _ := newJoined(t, blocks, indexed, indexed == 101)
+		v := mustView(t, j)
+		if tip, err := v.Tip(); err != nil || tip != blocks[100].ID {
+			t.Fatalf("Tip() = %v, %v", tip, err)
+		}
+		for _, r := range [][2]chain.Height{{0, 100}, {100, 0}, {49, 50}, {50, 49}, {0, 0}, {100, 100}, {30, 49}, {50, 70}} {
+			for _, p := range projections {
+				g := read(t, v, r[0], r[1], p, nil)
+				if g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, r[0], r[1], p)) {
+					t.Errorf("%d indexed, range %v through %+v: error %v, or other bytes", indexed, r, p, g.err)
+				}
+			}
+		}
+		var above *chain.AboveTipError
+		g := read(t, v, 90, 120, chain.DefaultProjection, nil)
+		if g.count != 11 || !errors.As(g.err, &above) || *above != (chain.AboveTipError{Asked: 120, Tip: 100}) {
+			t.Errorf("%d indexed, 90..120: %d blocks, %v", indexed, g.count, g.err)
+		}
+		for _, to := range []chain.Height{0, 101, 120} {
+			g := read(t, v, 101, to, chain.DefaultProjection, nil)
+			if g.count != 0 || !errors.As(g.err, &above) || *above != (chain.AboveTipError{Asked: 101, Tip: 100}) {
+				t.Errorf("%d indexed, 101..%d: %d blocks, %v", indexed, to, g.count, g.err)
+			}
+		}
+	}
+}
+
+func TestJoinedAsksZebraOnlyForWhatTheIndexLacks(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	for _, r := range [][2]chain.Height{{0, 100}, {100, 0}} {
+		j, _, _ := newJoined(t, blocks, 60, false)
+		v := mustView(t, j)
+		if g := read(t, v, r[0], r[1], chain.DefaultProjection, nil); g.origins != [2]int{60, 41} {
+			t.Errorf("%v: %d blocks from the index and %d from Zebra", r, g.origins[0], g.origins[1])
+		}
+	}
+	j, node, _ := newJoined(t, blocks, 101, true)
+	read(t, mustView(t, j), 0, 100, chain.DefaultProjection, nil)
+	if node.requests != 0 {
+		t.Errorf("Zebra was asked %d times beside a complete index", node.requests)
+	}
+}
+
+func TestJoinedRangeMovesToTheGrownIndex(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 3000, "a")
+	node := newFakeNode(blocks)
+	index := &fakeIndex{t: t}
+	j := NewJoined(New(node))
+	v := mustView(t, j) // before there is an index at all
+	node.pace = func(h chain.Height) {
+		switch h {
+		case 10:
+			j.SetIndex(index)
+		case 20:
+			index.set(blocks[:500], false)
+		case 100:
+			index.set(blocks[:2000], false)
+		case 2100:
+			index.set(blocks, true)
+		}
+	}
+	g := read(t, v, 0, 3000, chain.DefaultProjection, nil)
+	if g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, 0, 3000, chain.DefaultProjection)) {
+		t.Fatalf("error %v, %d blocks, or other bytes", g.err, g.count)
+	}
+	if g.origins[chain.FromZebra] > 220 {
+		t.Errorf("%d blocks came from Zebra, though the index had all but some 200 of them in time", g.origins[chain.FromZebra])
+	}
+	if index.open != 0 {
+		t.Errorf("%d index views were not closed", index.open)
+	}
+}
+
+func TestJoinedTip(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	refused := fmt.Errorf("connection refused: %w", chain.ErrUnavailable)
+
+	j, node, index := newJoined(t, blocks, 60, false)
+	node.fail(refused, time.Minute)
+	v := mustView(t, j)
+	if _, err := v.Tip(); !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("Zebra away, index incomplete: tip error %v", err)
+	}
+	if g := read(t, v, 10, 59, chain.DefaultProjection, nil); g.err != nil || g.count != 50 {
+		t.Errorf("indexed heights while Zebra is away: %d blocks, %v", g.count, g.err)
+	}
+	if g := read(t, v, 50, 80, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) || g.count != 10 {
+		t.Errorf("heights above the index while Zebra is away: %d blocks, %v", g.count, g.err)
+	}
+	if g := read(t, v, 500, 500, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) {
+		t.Errorf("far above the index while Zebra is away: %v", g.err)
+	}
+	node.fail(refused, time.Second)
+	if g := read(t, mustView(t, j), 500, 500, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrAboveTip) {
+		t.Errorf("far above a tip confirmed a second ago: %v", g.err)
+	}
+
+	index.set(blocks[:91], true)
+	v = mustView(t, j)
+	if tip, err := v.Tip(); err != nil || tip != blocks[90].ID {
+		t.Errorf("Zebra away, index complete: tip %v, %v", tip, err)
+	}
+	if g := read(t, v, 85, 95, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrAboveTip) || g.count != 6 {
+		t.Errorf("across a complete index's tip: %d blocks, %v", g.count, g.err)
+	}
+}
+
+func TestJoinedNothingKnown(t *testing.T) {
+	t.Parallel()
+	j := NewJoined(New(&fakeNode{}))
+	if _, err := j.View(t.Context()); !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("View without index and node: %v", err)
+	}
+	j.SetIndex(&fakeIndex{t: t})
+	if _, err := j.View(t.Context()); !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("View with an empty index and no node: %v", err)
+	}
+}
+
+// While the node has reorged and the index has not, nothing of the two chains is mixed.
+func TestJoinedNeverMixesTwoChains(t *testing.T) {
+	t.Parallel()
+	old := branch(nil, 0, 100, "a")
+	other := branch(old, 50, 105, "b")
+	for _, r := range [][2]chain.Height{{30, 105}, {105, 30}} {
+		j, node, _ := newJoined(t, old, 61, false)
+		node.set(other)
+		v := mustView(t, j)
+		g := read(t, v, r[0], r[1], chain.DefaultProjection, nil)
+		if !errors.Is(g.err, chain.ErrReorged) {
+			t.Errorf("%v over two chains: %d blocks, error %v", r, g.count, g.err)
+		}
+	}
+	// The index's tip has the height of the node's tip, but is another block.
+	j, node, _ := newJoined(t, old, 101, false)
+	node.set(branch(old, 100, 100, "b"))
+	v := mustView(t, j)
+	if g := read(t, v, 90, 100, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrReorged) {
+		t.Errorf("the other block of the tip's height: %d blocks, error %v", g.count, g.err)
+	}
+	// A node that is behind the index names the tip while the index is incomplete.
+	j, node, _ = newJoined(t, old, 101, false)
+	node.set(old[:91])
+	v = mustView(t, j)
+	if g := read(t, v, 85, 95, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrAboveTip) || g.count != 6 {
+		t.Errorf("across the tip of a node that is behind: %d blocks, error %v", g.count, g.err)
+	}
+}
+
+func TestJoinedUnreadableHeightsComeFromZebra(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, node, index := newJoined(t, blocks, 101, true)
+	index.bad = &chain.UnreadableError{First: 40, Last: 59, Err: errors.New("checksum")}
+	v := mustView(t, j)
+	for _, r := range [][2]chain.Height{{0, 100}, {100, 0}, {45, 50}, {50, 45}, {30, 45}, {55, 70}, {40, 40}} {
+		g := read(t, v, r[0], r[1], chain.DefaultProjection, nil)
+		if g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, r[0], r[1], chain.DefaultProjection)) {
+			t.Errorf("%v: error %v, or other bytes", r, g.err)
+		}
+	}
+	if g := read(t, v, 0, 100, chain.DefaultProjection, nil); g.origins != [2]int{81, 20} {
+		t.Errorf("%d blocks from the index and %d from Zebra", g.origins[0], g.origins[1])
+	}
+	if h, err := v.HeightOf(t.Context(), blocks[45].ID.Hash); err != nil || h != 45 {
+		t.Errorf("HeightOf an unreadable block: %d, %v", h, err)
+	}
+	node.fail(errors.New("connection refused"), time.Minute)
+	if g := read(t, v, 30, 60, chain.DefaultProjection, nil); g.err == nil || g.count != 10 {
+		t.Errorf("unreadable heights without Zebra: %d blocks, error %v", g.count, g.err)
+	}
+}
+
+func TestJoinedHeightOf(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, node, _ := newJoined(t, blocks, 60, false)
+	v := mustView(t, j)
+	for _, h := range []chain.Height{0, 59, 60, 100} {
+		if got, err := v.HeightOf(t.Context(), blocks[h].ID.Hash); err != nil || got != h {
+			t.Errorf("HeightOf block %d: %d, %v", h, got, err)
+		}
+	}
+	if _, err := v.HeightOf(t.Context(), chain.Hash{1}); !errors.Is(err, chain.ErrNotFound) {
+		t.Errorf("HeightOf an unknown hash: %v", err)
+	}
+	node.fail(chain.ErrUnavailable, time.Minute)
+	if _, err := v.HeightOf(t.Context(), chain.Hash{1}); !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("HeightOf an unknown hash while Zebra is away: %v", err)
+	}
+	j, _, _ = newJoined(t, blocks, 101, true)
+	if _, err := mustView(t, j).HeightOf(t.Context(), chain.Hash{1}); !errors.Is(err, chain.ErrNotFound) {
+		t.Errorf("HeightOf an unknown hash in a complete index: %v", err)
+	}
+}

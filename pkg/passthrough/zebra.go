@@ -1,0 +1,284 @@
+package passthrough
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+)
+
+// tipTrust is how long after Zebra's last answer a height above its tip is still called "above the tip" (protocol rule 5):
+// later the tip may have moved on, and only UNAVAILABLE is honest.
+const tipTrust = 10 * time.Second
+
+// Node is what is asked of Zebra; *zebrarpc.Client implements it.
+type Node interface {
+	Tip() zebrarpc.TipState
+	Blocks(ctx context.Context, from, to chain.Height, class zebrarpc.Class) iter.Seq2[chain.Fetched, error]
+	TreeSizesAt(ctx context.Context, h chain.Height) (chain.BlockID, chain.TreeSizes, error)
+	TreeSizes(ctx context.Context, hash chain.Hash) (chain.TreeSizes, error)
+	HeightOf(ctx context.Context, hash chain.Hash) (chain.Height, error)
+}
+
+// Zebra is the Source answered by a Zebra node. It is safe for concurrent use.
+type Zebra struct {
+	node    Node
+	buffers chain.BufferPool
+}
+
+// New returns the Source that asks the given node.
+func New(node Node) *Zebra { return &Zebra{node: node} }
+
+// View returns the node's best chain as the tip watcher last saw it. It fails with ErrUnavailable until Zebra has answered once.
+func (z *Zebra) View(context.Context) (chain.View, error) {
+	state := z.node.Tip()
+	if !state.Known {
+		return nil, notAnswered(state.Err)
+	}
+	return &zebraView{zebra: z, state: state}, nil
+}
+
+// notAnswered says that Zebra has not answered, and why if that is known.
+func notAnswered(err error) error {
+	switch {
+	case err == nil:
+		return fmt.Errorf("zebra has not answered yet: %w", chain.ErrUnavailable)
+	case errors.Is(err, chain.ErrUnavailable):
+		return fmt.Errorf("zebra does not answer: %w", err)
+	default:
+		return fmt.Errorf("zebra does not answer: %w: %w", chain.ErrUnavailable, err)
+	}
+}
+
+type zebraView struct {
+	zebra *Zebra
+	state zebrarpc.TipState
+}
+
+// Tip returns the node's tip, or ErrUnavailable when the last poll failed: a tip that cannot be served is not named.
+func (v *zebraView) Tip() (chain.BlockID, error) {
+	if v.state.Err != nil {
+		return chain.BlockID{}, notAnswered(v.state.Err)
+	}
+	return v.state.ID, nil
+}
+
+// aboveTip is the error for a height above the tip: AboveTipError while the tip is trusted, ErrUnavailable later.
+func (v *zebraView) aboveTip(h chain.Height) error {
+	if v.state.Err != nil && time.Since(v.state.Confirmed) > tipTrust {
+		return notAnswered(v.state.Err)
+	}
+	return &chain.AboveTipError{Asked: uint64(h), Tip: v.state.ID.Height}
+}
+
+// HeightOf asks Zebra for the height of a best-chain block. A block above this view's tip is not found.
+func (v *zebraView) HeightOf(ctx context.Context, hash chain.Hash) (chain.Height, error) {
+	h, err := v.zebra.node.HeightOf(ctx, hash)
+	if err != nil {
+		return 0, err
+	}
+	if h > v.state.ID.Height {
+		return 0, fmt.Errorf("block %s is above the tip %d: %w", hash, v.state.ID.Height, chain.ErrNotFound)
+	}
+	return h, nil
+}
+
+// Close does nothing: a zebraView holds nothing.
+func (v *zebraView) Close() {}
+
+// Blocks reads ahead in parallel and yields as soon as the next block is not there yet, so the first block is never held back.
+func (v *zebraView) Blocks(ctx context.Context, from, to chain.Height, p chain.Projection) iter.Seq2[chain.Frames, error] {
+	return func(yield func(chain.Frames, error) bool) {
+		if from > v.state.ID.Height {
+			yield(chain.Frames{}, v.aboveTip(from))
+			return
+		}
+		last := min(to, v.state.ID.Height)
+		r := zebraRange{view: v, projection: p, ascending: from <= to}
+		if !r.stream(ctx, from, last, yield) || last == to {
+			return
+		}
+		yield(chain.Frames{}, v.aboveTip(to))
+	}
+}
+
+// zebraRange is the state of one range read from Zebra: the block before, and the run that is being filled.
+type zebraRange struct {
+	view       *zebraView
+	projection chain.Projection
+	ascending  bool
+
+	started bool
+	before  chain.Block     // ID, Prev and Added of the block before; its byte slices are not kept
+	sizes   chain.TreeSizes // at the end of the block before
+
+	buf     *[]byte
+	run     chain.Frames
+	message []byte // scratch: one block's default frame, cut by the projection
+}
+
+// stream yields the blocks from..last, which must not be above the tip, and reports whether it got to the end.
+func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield func(chain.Frames, error) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	base := r.askBase(ctx, from)
+	// The goroutine behind base ends with the context, and nothing of it may outlive the range.
+	defer func() { cancel(); <-base.done }()
+	defer r.drop()
+
+	for f, err := range r.view.zebra.node.Blocks(ctx, from, last, zebrarpc.Range) {
+		if err == nil {
+			err = r.add(ctx, base, f.Block)
+		}
+		if err != nil {
+			if !r.flush(yield) {
+				return false
+			}
+			yield(chain.Frames{}, r.explain(err))
+			return false
+		}
+		if (!f.NextReady || len(*r.buf) >= chain.RunSize) && !r.flush(yield) {
+			return false
+		}
+	}
+	return r.flush(yield)
+}
+
+// explain turns "no such height" into ErrReorged: the height was below the tip when the view was opened, so the chain got shorter.
+func (r *zebraRange) explain(err error) error {
+	if errors.Is(err, chain.ErrAboveTip) {
+		return fmt.Errorf("the chain became shorter than the tip %s: %w", r.view.state.ID, chain.ErrReorged)
+	}
+	return err
+}
+
+// add verifies the block's place in the chain and appends its frame to the run.
+func (r *zebraRange) add(ctx context.Context, base *baseSizes, b *chain.Block) error {
+	if err := r.checkPlace(b); err != nil {
+		return err
+	}
+	if err := r.advanceSizes(ctx, base, b); err != nil {
+		return fmt.Errorf("tree sizes of block %s: %w", b.ID, err)
+	}
+	if r.buf == nil {
+		r.buf = r.view.zebra.buffers.Get()
+		r.run = chain.Frames{First: b.ID, Origin: chain.FromZebra}
+	}
+	if r.projection == chain.DefaultProjection {
+		*r.buf = chain.AppendFrame(*r.buf, b.Shielded, r.sizes)
+	} else {
+		r.message = chain.AppendFrame(r.message[:0], b.Shielded, r.sizes)
+		out, err := chain.Project(*r.buf, r.message[chain.FramePrefixLen:], b.Transparent, r.projection)
+		if err != nil {
+			return fmt.Errorf("block %s: %w", b.ID, err)
+		}
+		*r.buf = out
+	}
+	if r.run.Count == 0 || !r.ascending {
+		r.run.Prev = b.Prev
+	}
+	r.run.Count++
+	r.run.Last = b.ID
+	r.before = chain.Block{ID: b.ID, Prev: b.Prev, Added: b.Added}
+	r.started = true
+	return nil
+}
+
+// checkPlace holds P1 and P2.
+func (r *zebraRange) checkPlace(b *chain.Block) error {
+	tip := r.view.state.ID
+	if b.ID.Height == tip.Height && b.ID.Hash != tip.Hash {
+		return fmt.Errorf("block %s is not the tip %s: %w", b.ID, tip, chain.ErrReorged)
+	}
+	switch {
+	case !r.started:
+		return nil
+	case r.ascending:
+		return chain.CheckLink(r.before.ID, b)
+	default:
+		return chain.CheckLink(b.ID, &r.before)
+	}
+}
+
+// advanceSizes sets r.sizes to the sizes at the end of b: the base for the first block, then by counting.
+func (r *zebraRange) advanceSizes(ctx context.Context, base *baseSizes, b *chain.Block) (err error) {
+	switch {
+	case r.projection.NullifiersOnly: // such blocks carry an empty chainMetadata
+		return nil
+	case !r.started:
+		r.sizes, err = base.of(ctx, b.ID)
+	case r.ascending:
+		r.sizes, err = r.sizes.Plus(b.Added)
+	default:
+		r.sizes, err = r.sizes.Minus(r.before.Added)
+	}
+	return err
+}
+
+// flush yields the run, if there is one, and reports whether the consumer wants more.
+func (r *zebraRange) flush(yield func(chain.Frames, error) bool) bool {
+	if r.buf == nil {
+		return true
+	}
+	run, buf := r.run, r.buf
+	r.buf = nil
+	if run.Count == 0 { // the run's first block could not be added
+		r.view.zebra.buffers.Put(buf)
+		return true
+	}
+	run.Bytes = *buf
+	run.Free = func() { r.view.zebra.buffers.Put(buf) }
+	return yield(run, nil)
+}
+
+// drop returns the buffer of a run that nobody wants any more.
+func (r *zebraRange) drop() {
+	if r.buf != nil {
+		r.view.zebra.buffers.Put(r.buf)
+		r.buf = nil
+	}
+}
+
+// baseSizes is the answer to "which tree sizes does the range's first block have", asked while the block itself is on its way.
+type baseSizes struct {
+	node  Node
+	done  chan struct{}
+	id    chain.BlockID
+	sizes chain.TreeSizes
+	err   error
+}
+
+// askBase asks for the tree sizes at the end of block h, unless the projection does without.
+func (r *zebraRange) askBase(ctx context.Context, h chain.Height) *baseSizes {
+	b := &baseSizes{node: r.view.zebra.node, done: make(chan struct{})}
+	if r.projection.NullifiersOnly {
+		close(b.done)
+		return b
+	}
+	go func() {
+		defer close(b.done)
+		b.id, b.sizes, b.err = b.node.TreeSizesAt(ctx, h)
+	}()
+	return b
+}
+
+// of returns the sizes at the end of the given block. The first answer counts only if it speaks of that very block: a reorg may have come
+// between the two questions, and then the question is asked again by hash.
+func (b *baseSizes) of(ctx context.Context, id chain.BlockID) (chain.TreeSizes, error) {
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return chain.TreeSizes{}, ctx.Err()
+	}
+	if b.err == nil && b.id == id {
+		return b.sizes, nil
+	}
+	sizes, err := b.node.TreeSizes(ctx, id.Hash)
+	if errors.Is(err, chain.ErrNotFound) {
+		return sizes, fmt.Errorf("it left the best chain: %w", chain.ErrReorged)
+	}
+	return sizes, err
+}
