@@ -1,0 +1,220 @@
+package lightwallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/proto/walletrpc"
+)
+
+// Node answers what only the node knows.
+type Node interface {
+	// NodeInfo asks the node about itself and its chain. ErrUnavailable when it cannot be asked.
+	NodeInfo(ctx context.Context) (chain.NodeInfo, error)
+}
+
+// Options say what a Server serves. Source and Node are required.
+type Options struct {
+	Source chain.Source
+	Node   Node
+
+	// What GetLightdInfo tells of this build.
+	Version, GitCommit, GitBranch, BuildDate, BuildUser string
+	// ChainName replaces the node's word for its chain when not empty.
+	ChainName string
+	// DonationAddress is passed on to wallets; empty when there is none.
+	DonationAddress string
+
+	// GetBlockPools are the pools of GetBlock, which has no filter. The zero value means chain.AllPools, with every transaction kept;
+	// chain.ShieldedPools drops transactions without a shielded part.
+	GetBlockPools chain.Pools
+
+	// Observe is called at the end of every RPC, on the RPC's goroutine; nil when nobody is interested.
+	Observe func(Call)
+	// Logger; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Server is the gRPC server for guarded. Its methods are safe for concurrent use.
+type Server struct {
+	grpc     *grpc.Server
+	health   *health.Server
+	counters *counters
+	guard    *guard
+	log      *slog.Logger
+	framed   bool
+}
+
+// service has the methods of the protocol that are built; the embedded type answers UNIMPLEMENTED for the others.
+type service struct {
+	walletrpc.UnimplementedCompactTxStreamerServer
+
+	source   chain.Source
+	node     *nodeInfo
+	counters *counters
+
+	version, gitCommit, gitBranch, buildDate, buildUser string
+
+	chainName, donationAddress string
+
+	getBlockPools chain.Pools
+	fallback      bool // send one message at a time
+}
+
+// New returns a Server that is not serving yet: its health service says NOT_SERVING until SetServing. It fails when an option is
+// missing or makes no sense.
+func New(o Options) (*Server, error) { return newServer(o, !probeFraming()) }
+
+func newServer(o Options, fallback bool) (*Server, error) {
+	if o.Source == nil || o.Node == nil {
+		return nil, errors.New("a wallet server needs a Source and a Node")
+	}
+	switch o.GetBlockPools {
+	case 0:
+		o.GetBlockPools = chain.AllPools
+	case chain.AllPools, chain.ShieldedPools:
+	default:
+		return nil, fmt.Errorf("the pools of GetBlock are all or the shielded ones, not %#b", uint8(o.GetBlockPools))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	c := &counters{}
+	s := &Server{
+		grpc:     grpc.NewServer(serverOptions(minClientPing)...),
+		health:   health.NewServer(),
+		counters: c,
+		guard:    &guard{counters: c, observe: o.Observe, log: o.Logger},
+		log:      o.Logger,
+		framed:   !fallback,
+	}
+	guarded := registrar{s.grpc, s.guard}
+	guarded.RegisterService(walletService(), &service{
+		source: o.Source, node: newNodeInfo(o.Node), counters: c,
+		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
+		chainName: o.ChainName, donationAddress: o.DonationAddress,
+		getBlockPools: o.GetBlockPools, fallback: fallback,
+	})
+	healthpb.RegisterHealthServer(guarded, s.health)
+	reflection.Register(guarded)
+	s.SetServing(false)
+	return s, nil
+}
+
+func serverOptions(minPing time.Duration) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(newSniffer()),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(maxSendTransactionRequest),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
+		grpc.WriteBufferSize(writeBufferSize),
+		grpc.ReadBufferSize(readBufferSize),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: serverPing, Timeout: serverPingTimeout}),
+		grpc.WaitForHandlers(true), // the views of handlers must be closed before their source is
+	}
+}
+
+// registrar puts the guard around every service.
+type registrar struct {
+	*grpc.Server
+	guard *guard
+}
+
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	r.Server.RegisterService(r.guard.service(desc), impl)
+}
+
+// walletService is the generated description, except that the methods which answer with one block hand its bytes on as they are.
+func walletService() *grpc.ServiceDesc {
+	desc := walletrpc.CompactTxStreamer_ServiceDesc
+	desc.Methods = slices.Clone(desc.Methods)
+	for i := range desc.Methods {
+		switch m := &desc.Methods[i]; m.MethodName {
+		case "GetBlock":
+			m.Handler = rawHandler((*service).getBlock)
+		case "GetBlockNullifiers":
+			m.Handler = rawHandler((*service).getBlockNullifiers)
+		}
+	}
+	return &desc
+}
+
+func rawHandler(get func(*service, context.Context, *walletrpc.BlockID) (*rawMessage, error)) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		req := new(walletrpc.BlockID)
+		if err := receive(req); err != nil {
+			return nil, err
+		}
+		return get(srv.(*service), ctx, req)
+	}
+}
+
+// newWriter makes the writer of a stream, and says so when it has to send one message at a time.
+func (s *service) newWriter(stream grpc.ServerStream) *frameWriter {
+	w := newFrameWriter(stream, s.fallback)
+	if !w.framed() {
+		s.counters.fallbackStreams.Add(1)
+	}
+	return w
+}
+
+// Serve answers connections of lis until Stop, and closes lis. It may be called for several listeners. It returns nil after Stop.
+func (s *Server) Serve(lis net.Listener) error {
+	if s.framed {
+		s.log.Info("serving wallets", "addr", lis.Addr().String(), "framed", true)
+	} else {
+		s.log.Warn("serving wallets, ranges one message at a time: this grpc-go does not take runs of frames", "addr", lis.Addr().String(), "framed", false)
+	}
+	if err := s.grpc.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve gRPC on %s: %w", lis.Addr(), err)
+	}
+	return nil
+}
+
+// SetServing tells clients of grpc.health.v1 whether to come here, for the server as a whole and for the wallet service. It has no
+// effect on what is answered, and none after Stop.
+func (s *Server) SetServing(serving bool) {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if serving {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", status)
+	s.health.SetServingStatus(walletrpc.CompactTxStreamer_ServiceDesc.ServiceName, status)
+}
+
+// Stop says NOT_SERVING, takes no new calls, waits for those in progress, and cuts them off when ctx ends. When it returns, no
+// handler runs.
+func (s *Server) Stop(ctx context.Context) {
+	s.health.Shutdown()
+	cutOff := context.AfterFunc(ctx, s.grpc.Stop)
+	defer cutOff()
+	s.grpc.GracefulStop()
+}
+
+// Stats counts what was done so far. It is cheap and may be called often.
+func (s *Server) Stats() Stats {
+	return Stats{
+		Framed:          s.framed,
+		FallbackStreams: s.counters.fallbackStreams.Load(),
+		BlocksServed:    [2]uint64{s.counters.blocks[chain.FromIndex].Load(), s.counters.blocks[chain.FromZebra].Load()},
+		Panics:          s.counters.panics.Load(),
+		Calls:           s.counters.calls.Load(),
+	}
+}
