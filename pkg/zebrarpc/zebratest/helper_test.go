@@ -1,6 +1,9 @@
 package zebratest
 
-import "testing"
+import (
+	"encoding/hex"
+	"testing"
+)
 
 // start starts a node for the length of a test.
 func start(t testing.TB, n *Node) {
@@ -13,4 +16,15 @@ func start(t testing.TB, n *Node) {
 			t.Error(err)
 		}
 	})
+}
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func fromHex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -120,13 +120,19 @@ func wrongQuestions() []question {
 	return list
 }
 
-// rightQuestions ask for everything that a chain has.
-func rightQuestions(t *testing.T, c *Chain) []question {
-	t.Helper()
+// positionQuestions ask where the chain is.
+func positionQuestions() []question {
 	var list []question
 	for _, method := range []string{"getbestblockhash", "getbestblockheightandhash", "getblockcount", "getblockchaininfo", "getinfo"} {
 		list = append(list, call(method, ""), call(method, `[]`), call(method, `["extra"]`), call(method, `{"a":1}`), call(method, `7`))
 	}
+	return list
+}
+
+// rightQuestions ask for everything that a chain has.
+func rightQuestions(t *testing.T, c *Chain) []question {
+	t.Helper()
+	list := positionQuestions()
 	for h := range c.Tip().Height + 1 {
 		hash, err := c.Hash(h)
 		if err != nil {

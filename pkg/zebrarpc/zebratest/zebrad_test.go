@@ -2,7 +2,6 @@ package zebratest
 
 import (
 	"bufio"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -151,11 +150,7 @@ func (s endpoint) copyChain(t *testing.T) *Chain {
 	for h := range raw {
 		var text string
 		s.result(t, &text, "getblock", fmt.Sprintf(`["%d",0]`, h))
-		b, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw[h] = b
+		raw[h] = fromHex(t, text)
 	}
 	c, err := NewChain(ChainOptions{Network: Regtest, Genesis: raw[0], Upgrades: s.upgrades(t)})
 	if err != nil {
