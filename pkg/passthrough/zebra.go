@@ -97,6 +97,10 @@ func (v *zebraView) Blocks(ctx context.Context, from, to chain.Height, p chain.P
 			yield(chain.Frames{}, v.aboveTip(from))
 			return
 		}
+		if v.state.Err != nil { // the watcher tries again soon enough; a wallet need not wait for the fetcher to lose patience
+			yield(chain.Frames{}, notAnswered(v.state.Err))
+			return
+		}
 		last := min(to, v.state.ID.Height)
 		r := zebraRange{view: v, projection: p, ascending: from <= to}
 		if !r.stream(ctx, from, last, yield) || last == to {

@@ -86,6 +86,10 @@ func TestZebraAway(t *testing.T) {
 	if g := read(t, v, 21, 21, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrAboveTip) {
 		t.Errorf("above a tip confirmed a second ago: %v", g.err)
 	}
+	node.err = nil // it would answer again, but that is for the watcher to find out
+	if g := read(t, v, 5, 10, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) || g.count != 0 {
+		t.Errorf("a range while Zebra is away: %d blocks, %v", g.count, g.err)
+	}
 	node.fail(refused, tipTrust+time.Second)
 	v = mustView(t, z)
 	if g := read(t, v, 21, 21, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) {
