@@ -10,6 +10,8 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
 )
 
+// The targets are run with -fuzzminimizetime=10x: blocks are long, and the default of a minute for each find leaves no time to search.
+
 // maxFuzzInput bounds a fuzzed input: what is longer takes time and shows nothing new.
 const maxFuzzInput = 64 << 10
 

@@ -117,11 +117,7 @@ func (w *writer) inputs(t Tx) {
 		w.compactSize(t.Inputs + 1)
 		w.buf = append(w.buf, make([]byte, 32)...)
 		w.uint32(0xffffffff)
-		push := heightPush(t.Height)
-		w.compactSize(len(push) + 5)
-		w.buf = append(w.buf, push...)
-		w.buf = append(w.buf, 4) // pushes an extra nonce
-		w.random(4)
+		w.coinbaseScript(t.Height)
 		w.uint32(0xffffffff)
 	}
 	for range t.Inputs {
@@ -137,23 +133,29 @@ func (w *writer) inputs(t Tx) {
 	}
 }
 
-// heightPush is the shortest script that pushes a block height, as the coinbase of every block but genesis begins with it.
-func heightPush(h chain.Height) []byte {
-	if h == 0 {
-		return []byte{0}
+// coinbaseScript writes an input script, with its size, that begins with the shortest push of the block height, as every coinbase but
+// that of genesis does, and goes on with an extra nonce.
+func (w *writer) coinbaseScript(h chain.Height) {
+	at := len(w.buf)
+	w.buf = append(w.buf, 0) // the size
+	switch {
+	case h == 0:
+		w.buf = append(w.buf, 0)
+	case h <= 16:
+		w.buf = append(w.buf, 0x50+byte(h)) // OP_1 to OP_16
+	default:
+		w.buf = append(w.buf, 0) // the length of what is pushed
+		for n := h; n > 0; n >>= 8 {
+			w.buf = append(w.buf, byte(n))
+		}
+		if w.buf[len(w.buf)-1] >= 0x80 {
+			w.buf = append(w.buf, 0) // or it would be a negative number
+		}
+		w.buf[at+1] = byte(len(w.buf) - at - 2)
 	}
-	if h <= 16 {
-		return []byte{0x50 + byte(h)} // OP_1 to OP_16
-	}
-	push := []byte{0}
-	for n := h; n > 0; n >>= 8 {
-		push = append(push, byte(n))
-	}
-	if push[len(push)-1] >= 0x80 {
-		push = append(push, 0) // or it would be a negative number
-	}
-	push[0] = byte(len(push) - 1)
-	return push
+	w.buf = append(w.buf, 4)
+	w.random(4)
+	w.buf[at] = byte(len(w.buf) - at - 1)
 }
 
 func (w *writer) outputs(t Tx) {
