@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -60,7 +61,7 @@ func statusOf(ctx context.Context, err error) *status.Status {
 	case errors.As(err, &own):
 		return status.New(own.code, own.text)
 	case ctx.Err() != nil:
-		return status.FromContextError(ctx.Err())
+		return endOfCall(ctx)
 	case errors.Is(err, errClientGone):
 		return status.New(codes.Canceled, errClientGone.Error())
 	case errors.As(err, &above):
@@ -82,6 +83,14 @@ func statusOf(ctx context.Context, err error) *status.Status {
 		return s.GRPCStatus()
 	}
 	return status.New(codes.Internal, textInternal)
+}
+
+// endOfCall tells why a call's context is done. At the deadline grpc-go cancels the stream, which may come before the context's own timer.
+func endOfCall(ctx context.Context) *status.Status {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return status.FromContextError(context.DeadlineExceeded)
+	}
+	return status.FromContextError(ctx.Err())
 }
 
 // busyStatus tells clients when to come back (google.rpc.RetryInfo).

@@ -1,0 +1,93 @@
+package lightwallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+func TestStatusOf(t *testing.T) {
+	t.Parallel()
+	live := t.Context()
+	gone, cancel := context.WithCancel(live)
+	cancel()
+	late, cancel := context.WithTimeout(live, -1)
+	defer cancel()
+	wrap := func(err error) error { return fmt.Errorf("ask http://user:secret@zebra: %w", err) }
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		code codes.Code
+		text string
+	}{
+		{"bad input", live, invalidArgument("height %d", 5), codes.InvalidArgument, "height 5"},
+		{"unknown", live, notFound("no block"), codes.NotFound, "no block"},
+		{"over a cap", live, tooLarge("too long"), codes.ResourceExhausted, "too long"},
+		{"unknown to the source", live, wrap(chain.ErrNotFound), codes.NotFound, textNotFound},
+		{"above the tip", live, wrap(&chain.AboveTipError{Asked: 1 << 63, Tip: 7}), codes.OutOfRange, "height 9223372036854775808 is above the tip 7"},
+		{"above the tip, no numbers", live, wrap(chain.ErrAboveTip), codes.OutOfRange, textAboveTip},
+		{"reorg", live, wrap(chain.ErrReorged), codes.Aborted, textReorged},
+		{"node away", live, wrap(chain.ErrUnavailable), codes.Unavailable, textUnavailable},
+		{"node away, and why", live, fmt.Errorf("%w: %w", chain.ErrUnavailable, errFake), codes.Unavailable, textUnavailable},
+		{"busy", live, wrap(chain.ErrBusy), codes.ResourceExhausted, textBusy},
+		{"somebody else's deadline", live, wrap(context.DeadlineExceeded), codes.Unavailable, textUnavailable},
+		{"somebody else's cancellation", live, wrap(context.Canceled), codes.Unavailable, textUnavailable},
+		{"the client left", gone, wrap(chain.ErrUnavailable), codes.Canceled, "context canceled"},
+		{"the client left, unknown error", gone, errFake, codes.Canceled, "context canceled"},
+		{"the client's deadline", late, wrap(context.DeadlineExceeded), codes.DeadlineExceeded, "context deadline exceeded"},
+		{"the transport", live, fmt.Errorf("%w: %w", errClientGone, errFake), codes.Canceled, "the client is gone"},
+		{"grpc-go's own answer", live, status.Error(codes.Unimplemented, "no such method"), codes.Unimplemented, "no such method"},
+		{"an answer from elsewhere", live, wrap(status.Error(codes.PermissionDenied, "zebra says no")), codes.Internal, textInternal},
+		{"no code", live, status.Error(codes.Unknown, "?"), codes.Internal, textInternal},
+		{"anything else", live, errFake, codes.Internal, textInternal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if st := statusOf(c.ctx, c.err); st.Code() != c.code || st.Message() != c.text {
+				t.Errorf("got  %v %q\nwant %v %q", st.Code(), st.Message(), c.code, c.text)
+			}
+		})
+	}
+	if st := statusOf(live, nil); st.Code() != codes.OK {
+		t.Error(st)
+	}
+}
+
+func TestBusyTellsWhenToRetry(t *testing.T) {
+	t.Parallel()
+	details := statusOf(t.Context(), chain.ErrBusy).Details()
+	if len(details) != 1 {
+		t.Fatal(details)
+	}
+	info, ok := details[0].(*errdetails.RetryInfo)
+	if !ok || info.RetryDelay.AsDuration() != retryDelay {
+		t.Error(details[0])
+	}
+}
+
+func TestMissingOptions(t *testing.T) {
+	t.Parallel()
+	source, node := &fakeSource{}, &fakeNode{}
+	for _, c := range []struct {
+		o    Options
+		text string
+	}{
+		{Options{Node: node}, "a wallet server needs a Source and a Node"},
+		{Options{Source: source}, "a wallet server needs a Source and a Node"},
+		{Options{Source: source, Node: node, GetBlockPools: chain.Pools(0).With(chain.Sapling)}, "the pools of GetBlock are all or the shielded ones, not 0b100"},
+	} {
+		if _, err := New(c.o); err == nil || err.Error() != c.text {
+			t.Errorf("got %v, want %s", err, c.text)
+		}
+	}
+	if s, err := New(Options{Source: source, Node: node}); err != nil || !s.Stats().Framed {
+		t.Error(errors.Join(err, errors.New("New does not find the framed writer")))
+	}
+}
