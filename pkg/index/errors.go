@@ -1,0 +1,70 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// What a caller of Open, Check or Builder.Run branches on. The errors that wrap these say which directory and what to do.
+var (
+	// ErrLocked: another process has the index open.
+	ErrLocked = errors.New("the index is in use by another process")
+	// ErrOtherNetwork: the index holds the chain of another network than the one asked for or the node's.
+	ErrOtherNetwork = errors.New("the index belongs to another network")
+	// ErrFormat: the index was written by a newer release, or is none of ours.
+	ErrFormat = errors.New("the index has a format that this release does not know")
+	// ErrDiskFull: a commit would leave less free than Options.MinFree; a DiskFullError carries the numbers.
+	ErrDiskFull = errors.New("disk full")
+	// ErrDeepReorg: the node's best chain leaves ours below the recent rows, among sealed blocks.
+	ErrDeepReorg = errors.New("the node's chain leaves the index below its recent blocks")
+	// ErrUnusable: the database neither takes a commit nor tells whether it took it. The process has to open it anew.
+	ErrUnusable = errors.New("the index cannot be used")
+	// ErrClosed: the store was closed. It matches chain.ErrUnavailable.
+	ErrClosed = fmt.Errorf("the index is closed: %w", chain.ErrUnavailable)
+)
+
+// DiskFullError says how much is free where, and how much a commit needs. It matches ErrDiskFull.
+type DiskFullError struct {
+	Dir          string
+	Free, Needed int64 // bytes; Needed includes Options.MinFree
+}
+
+func (e *DiskFullError) Error() string {
+	return fmt.Sprintf("disk full: %s has %d MiB free and the index needs %d MiB: free some space, it goes on by itself",
+		e.Dir, e.Free>>20, e.Needed>>20)
+}
+
+// Is makes errors.Is(err, ErrDiskFull) true.
+func (e *DiskFullError) Is(target error) bool { return target == ErrDiskFull }
+
+// CorruptError says that the stored bytes of the blocks First..Last do not match their checksum, or are gone. Those heights count as
+// not indexed: whoever has another source asks it. It matches chain.ErrUnavailable.
+type CorruptError struct {
+	First, Last chain.Height // both included
+	Key         string       // of the row, readable
+	Err         error        // what is wrong with it
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("index row %s of blocks %d to %d is corrupt: %v", e.Key, e.First, e.Last, e.Err)
+}
+
+// Unwrap returns what is wrong with the row.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, chain.ErrUnavailable) true.
+func (e *CorruptError) Is(target error) bool { return target == chain.ErrUnavailable }
+
+// TreeSizeError says that the note commitments counted in the blocks up to Block are not as many as the node's trees have. Nothing that
+// contains them was stored.
+type TreeSizeError struct {
+	Block      chain.BlockID
+	Ours, Node chain.TreeSizes
+}
+
+func (e *TreeSizeError) Error() string {
+	return fmt.Sprintf("tree sizes at the end of block %s: the blocks add up to sapling %d, orchard %d, ironwood %d, but the node says %d, %d, %d",
+		e.Block, e.Ours.Sapling, e.Ours.Orchard, e.Ours.Ironwood, e.Node.Sapling, e.Node.Orchard, e.Node.Ironwood)
+}

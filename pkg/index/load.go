@@ -1,0 +1,226 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// load reads what must be in memory, and publishes the first snapshot.
+func (s *Store) load() error {
+	txn := s.db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	if err := s.loadMeta(txn); err != nil {
+		return err
+	}
+	snap := &snapshot{sealed: s.state.sealed, top: s.state.top}
+	entries, garbage, err := s.loadSegments(txn, snap)
+	if err != nil {
+		return err
+	}
+	rows, err := s.loadRecent(txn, snap)
+	if err != nil {
+		return err
+	}
+	s.state.top = snap.top
+	hashes := newHashTable(entries)
+	s.hashes.Store(&hashes)
+	s.complete.Store(s.state.complete)
+	s.garbage = append(garbage, rows...)
+	s.publish(snap, nil)
+	return s.deleteUnnamed()
+}
+
+// loadMeta reads the meta rows and refuses what is not ours.
+func (s *Store) loadMeta(txn *badger.Txn) error {
+	format, err := readFormat(txn)
+	switch {
+	case err != nil:
+		return err
+	case format == 0:
+		return nil // a new index
+	case format != FormatVersion:
+		return fmt.Errorf("%w: it has format %d and this release knows format %d: use the release that wrote it, or delete the directory to build it again",
+			ErrFormat, format, FormatVersion)
+	}
+	if s.net, err = readNetwork(txn); err != nil {
+		return fmt.Errorf("%w: delete the directory to build it again", err)
+	}
+	if s.o.Genesis != (chain.Hash{}) && s.o.Genesis != s.net.genesis {
+		return fmt.Errorf("%w: %s", ErrOtherNetwork, s.net.mismatch(s.dir, s.o.Genesis))
+	}
+	if s.state, err = readState(txn); err != nil {
+		return fmt.Errorf("%w: delete the directory to build it again", err)
+	}
+	return nil
+}
+
+// mismatch is the text of every ErrOtherNetwork.
+func (n network) mismatch(dir string, genesis chain.Hash) string {
+	name := ""
+	if n.name != "" {
+		name = " (" + n.name + ")"
+	}
+	return fmt.Sprintf("%s holds the chain of genesis %s%s, but the node's genesis is %s: use another data directory, or the node of that network",
+		dir, n.genesis, name, genesis)
+}
+
+// readFormat returns the format version, or 0 when the database is empty.
+func readFormat(txn *badger.Txn) (uint32, error) {
+	var row []byte
+	err := readRow(txn, keyFormat.bytes(), func(v []byte) error { row = slices.Clone(v); return nil })
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		it := txn.NewIterator(badger.IteratorOptions{})
+		defer it.Close()
+		if it.Rewind(); it.Valid() {
+			return 0, fmt.Errorf("%w: there is no row %s among its rows: it is none of ours, use another directory", ErrFormat, keyFormat)
+		}
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", keyFormat, err)
+	}
+	version, err := decodeFormat(row)
+	if err != nil {
+		return 0, fmt.Errorf("%w: row %s: %w", ErrFormat, keyFormat, err)
+	}
+	return version, nil
+}
+
+func readNetwork(txn *badger.Txn) (n network, err error) {
+	err = readRow(txn, keyNetwork.bytes(), func(row []byte) error {
+		n, err = decodeNetwork(row)
+		return err
+	})
+	if err != nil {
+		return network{}, fmt.Errorf("read %s: %w", keyNetwork, err)
+	}
+	return n, nil
+}
+
+// loadSegments fills in the list of segments and returns their hash entries, and the keys of rows that the state does not name.
+// A segment that cannot be trusted is listed as corrupt and stops nothing.
+func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64, garbage [][]byte, err error) {
+	entries = make([]uint64, 0, snap.sealed.blocks)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixSegment)})
+	defer it.Close()
+	next := chain.Height(0) // first height that no segment of the list has
+	for it.Rewind(); it.Valid(); it.Next() {
+		last, err := parseHeightKey(prefixSegment, it.Item().Key())
+		if err != nil {
+			return nil, nil, err
+		}
+		if last >= snap.sealed.blocks || last < next {
+			garbage = append(garbage, it.Item().KeyCopy(nil), transparentKey(last).bytes())
+			continue
+		}
+		err = it.Item().Value(func(v []byte) error {
+			row, err := decodeSegment(v)
+			if err == nil {
+				err = row.verifyTables()
+			}
+			if err == nil && (row.first < next || row.lastHeight() != last) {
+				err = fmt.Errorf("it says blocks %d to %d: %w", row.first, row.lastHeight(), errTable)
+			}
+			if err != nil {
+				return err
+			}
+			s.listGap(snap, next, row.first)
+			g := &segment{first: row.first, last: last, prev: row.prev, hash: row.last}
+			if n := len(snap.segments); n > 0 && snap.segments[n-1].corrupt.Load() == nil && snap.segments[n-1].hash != g.prev {
+				s.markCorrupt(g, segmentKey(last).String(), fmt.Errorf("its parent is %s, not %s", g.prev, snap.segments[n-1].hash))
+			}
+			snap.segments = append(snap.segments, g)
+			entries = appendEntries(entries, row.first, row.prefixes)
+			return nil
+		})
+		if err != nil {
+			g := &segment{first: next, last: last}
+			s.unlisted = s.markCorrupt(g, segmentKey(last).String(), err)
+			snap.segments = append(snap.segments, g)
+		}
+		next = last + 1
+	}
+	s.listGap(snap, next, snap.sealed.blocks)
+	return entries, garbage, nil
+}
+
+// listGap lists the heights from..to-1 as a corrupt segment, if there are any: their row is gone.
+func (s *Store) listGap(snap *snapshot, from, to chain.Height) {
+	if from == to {
+		return
+	}
+	g := &segment{first: from, last: to - 1}
+	s.unlisted = s.markCorrupt(g, segmentKey(to-1).String(), errMissing)
+	snap.segments = append(snap.segments, g)
+}
+
+// markCorrupt takes a segment out of service: one log line, and a number in Stats.
+func (s *Store) markCorrupt(g *segment, key string, err error) *CorruptError {
+	c := &CorruptError{First: g.first, Last: g.last, Key: key, Err: err}
+	if !g.corrupt.CompareAndSwap(nil, c) {
+		return g.corrupt.Load()
+	}
+	s.corrupt.Add(1)
+	s.o.Logger.Error("a row of the index is corrupt: its blocks count as not indexed", "key", key, "first", g.first, "last", g.last, "error", err)
+	return c
+}
+
+// loadRecent fills in the recent blocks by walking from the tip to the sealed ones, and returns the keys of the other rows. If the
+// walk breaks off, the sealed blocks are all that is left: the Builder fetches the others again.
+func (s *Store) loadRecent(txn *badger.Txn, snap *snapshot) (unnamed [][]byte, err error) {
+	found := make(map[chain.BlockID]recentBlock)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixRecent)})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key, err := parseRecentKey(it.Item().Key())
+		if err != nil {
+			return nil, err
+		}
+		_ = it.Item().Value(func(v []byte) error {
+			row, err := decodeRecentRow(v)
+			if err == nil {
+				found[chain.BlockID(key)] = row.info(key.Hash)
+			}
+			return err // an unreadable row is one that is not found
+		})
+		unnamed = append(unnamed, it.Item().KeyCopy(nil))
+	}
+	recent := make([]recentBlock, snap.top.blocks-snap.sealed.blocks)
+	id := snap.top.tip()
+	for i := len(recent) - 1; i >= 0; i-- {
+		r, ok := found[id]
+		if !ok || i == 0 && snap.sealed.blocks > 0 && r.prev != snap.sealed.hash {
+			s.o.Logger.Error("a recent row of the index is missing or corrupt: the recent blocks are fetched again",
+				"height", id.Height, "hash", id.Hash, "from", snap.sealed.blocks, "to", snap.top.blocks-1)
+			snap.top, s.state.complete = snap.sealed, false
+			return unnamed, nil
+		}
+		delete(found, id)
+		recent[i] = r
+		id = chain.BlockID{Height: id.Height - 1, Hash: r.prev}
+	}
+	snap.recent = recent
+	return slices.DeleteFunc(unnamed, func(key []byte) bool {
+		k, _ := parseRecentKey(key)
+		return k.Height >= snap.sealed.blocks && k.Height < snap.top.blocks && snap.recentAt(k.Height).hash == k.Hash
+	}), nil
+}
+
+// deleteUnnamed deletes the rows that the tip does not name. A full disk puts that off.
+func (s *Store) deleteUnnamed() error {
+	for s.due() > 0 {
+		err := s.saveState()
+		if errors.Is(err, ErrDiskFull) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("delete rows that the tip does not name: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package index
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// Defaults of Options.
+const (
+	DefaultSealDepth      chain.Height = 1100
+	DefaultSegmentBytes                = 1 << 20
+	DefaultSegmentBlocks               = 2048
+	DefaultSegmentAge                  = 10 * time.Second
+	DefaultMinFree        int64        = 1 << 30
+	DefaultTreeCheckEvery chain.Height = 10_000
+)
+
+// Options of a Store. The zero value is ready for use: a zero field means its default.
+type Options struct {
+	// SealDepth: only blocks deeper than this below the node's tip are sealed. It must exceed the node's rollback window.
+	SealDepth chain.Height
+	// A segment closes as soon as its frames, or its transparent columns, reach SegmentBytes, or it has SegmentBlocks blocks, or,
+	// while building, its first block has waited for SegmentAge.
+	SegmentBytes  int
+	SegmentBlocks int
+	SegmentAge    time.Duration
+	// MinFree bytes stay free on the disk: a commit that would leave less waits. Negative means none.
+	MinFree int64
+	// TreeCheckEvery is the largest number of blocks whose tree sizes are committed without asking the node. They are compared before
+	// every segment and at the tip as well.
+	TreeCheckEvery chain.Height
+	// Network is a name to store beside the genesis hash and to show in messages; it may be empty.
+	Network string
+	// Genesis, when not zero, must be the hash of the stored chain's block 0 (internal byte order), else Open fails with ErrOtherNetwork.
+	Genesis chain.Hash
+	// Logger gets what an operator should know; Badger's own lines arrive at debug. Nil discards.
+	Logger *slog.Logger
+
+	// commitHook, when set, stands around every commit: tests lose commits and their answers with it.
+	commitHook func(write func() error) error
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.SealDepth = cmp.Or(o.SealDepth, DefaultSealDepth)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, DefaultSegmentBytes)
+	o.SegmentBlocks = cmp.Or(o.SegmentBlocks, DefaultSegmentBlocks)
+	o.SegmentAge = cmp.Or(o.SegmentAge, DefaultSegmentAge)
+	o.MinFree = max(cmp.Or(o.MinFree, DefaultMinFree), 0)
+	o.TreeCheckEvery = cmp.Or(o.TreeCheckEvery, DefaultTreeCheckEvery)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.SegmentBytes < 0 || o.SegmentBytes > maxSegmentBytes || o.SegmentBlocks < 0 || o.SegmentAge < 0 {
+		return o, fmt.Errorf("segments of %d bytes (at most %d), %d blocks and %v: no limit may be negative",
+			o.SegmentBytes, maxSegmentBytes, o.SegmentBlocks, o.SegmentAge)
+	}
+	return o, nil
+}
+
+// Badger's numbers. A transaction may hold 15 % of a memtable in keys and inlined values: 2.4 MiB here, see commitBytes.
+const (
+	memTableSize     = 16 << 20
+	valueThreshold   = 128 << 10 // values from here on go to the value log: segments, and nothing that is ever deleted but huge blocks
+	valueLogFileSize = 256 << 20
+	maxSegmentBytes  = 64 << 20 // a row must fit a value log file, a large last block included
+)
+
+func badgerOptions(dir string, o Options) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithLogger(badgerLogger{o.Logger}).
+		WithSyncWrites(true). // one fsync per commit; without it a power cut could keep a row's key and lose its segment
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(2).
+		WithNumCompactors(2).
+		WithValueThreshold(valueThreshold).
+		WithValueLogFileSize(valueLogFileSize).
+		WithNumVersionsToKeep(1).
+		WithDetectConflicts(false).    // there is one writer
+		WithCompression(options.None). // hashes and ciphertexts do not compress, and plain tables need no block cache
+		WithBlockCacheSize(0).
+		WithIndexCacheSize(0).
+		WithMetricsEnabled(false)
+}
+
+// badgerLogger sends Badger's lines to slog, one level lower than Badger thinks they deserve, since the store reports what matters.
+type badgerLogger struct{ log *slog.Logger }
+
+func line(format string, args []any) string {
+	return "badger: " + strings.TrimSpace(fmt.Sprintf(format, args...))
+}
+
+func (l badgerLogger) Errorf(format string, args ...any)   { l.log.Error(line(format, args)) }
+func (l badgerLogger) Warningf(format string, args ...any) { l.log.Warn(line(format, args)) }
+func (l badgerLogger) Infof(format string, args ...any)    { l.log.Debug(line(format, args)) }
+func (l badgerLogger) Debugf(string, ...any)               {} // several lines for every commit

@@ -1,0 +1,140 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// Store is the index in one directory. It is a chain.Source for any number of goroutines; its one writer is a Builder.
+type Store struct {
+	dir  string
+	o    Options
+	lock *os.File
+	db   *badger.DB
+
+	// gate is held for reading while Badger is, and for writing by Close, since Badger unmaps its files.
+	gate   sync.RWMutex
+	closed bool
+
+	current  atomic.Pointer[snapshot]
+	hashes   atomic.Pointer[hashTable]
+	complete atomic.Bool
+	corrupt  atomic.Int64 // segments found corrupt since Open
+	buffers  chain.BufferPool
+	unlisted *CorruptError // a segment whose hashes are in no table; set by Open, nil when there is none
+
+	mu        sync.Mutex
+	snapshots []*snapshot // oldest first, the last one is current; guarded by mu, and so are their refs and garbage
+	garbage   [][]byte    // keys of rows that no snapshot names any more; guarded by mu
+
+	// The rest belongs to the writer.
+	state    state // as last committed
+	net      network
+	version  uint64    // Badger's commit timestamp: one up for every commit that was tried
+	assembly assembler // for sealing
+}
+
+// latest reads whatever is newest. Badger is used in managed mode, in which a read neither takes part in its watermarks nor waits for
+// a commit in flight: rows that a snapshot names never change, so there is nothing to isolate.
+const latest = math.MaxUint64
+
+// Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork or ErrFormat, each saying what to do.
+// Rows that the tip does not name are deleted, and whatever recent rows a torn write left unreadable: the Builder fetches them again.
+// The caller closes the Store.
+func Open(dir string, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
+	}
+	lock, err := lockDir(dir, unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, o: o, lock: lock}
+	if s.db, err = badger.OpenManaged(badgerOptions(dir, o)); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w: if this does not go away, delete the directory: all of it can be built again", dir, err)
+	}
+	s.version = s.db.MaxVersion()
+	s.db.SetDiscardTs(s.version)
+	if err := s.load(); err != nil {
+		s.db.Close()
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
+// The Builder must have returned.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	if s.due() > 0 || s.complete.Load() != s.state.complete {
+		errs = append(errs, s.saveState())
+	}
+	return errors.Join(append(errs, s.db.Close(), s.lock.Close())...)
+}
+
+// Tip returns the newest block; false when the index is empty.
+func (s *Store) Tip() (chain.BlockID, bool) {
+	snap := s.current.Load()
+	return snap.top.tip(), snap.top.blocks > 0
+}
+
+// Complete tells whether the tip is the node's, or was a moment ago: then the index answers for the whole chain, node or no node.
+// It survives a restart.
+func (s *Store) Complete() bool { return s.complete.Load() }
+
+// View implements chain.Source: the best chain as stored now. It fails with chain.ErrUnavailable while the index is empty.
+func (s *Store) View(context.Context) (chain.View, error) {
+	snap := s.acquire()
+	if snap == nil {
+		return nil, fmt.Errorf("the index has no block yet: %w", chain.ErrUnavailable)
+	}
+	return &view{store: s, snap: snap}, nil
+}
+
+// Stats are numbers for metrics.
+type Stats struct {
+	SealedBlocks, RecentBlocks int
+	Segments                   int
+	CorruptSegments            int   // found since Open
+	OpenSnapshots              int   // chains that open views still read, the current one included
+	DueRows                    int   // rows that the next commit deletes
+	DiskBytes                  int64 // allocated on the disk
+}
+
+// Stats returns the numbers of this moment. It looks at every file of the directory: a handful of system calls.
+func (s *Store) Stats() Stats {
+	snap := s.current.Load()
+	st := Stats{
+		SealedBlocks:    int(snap.sealed.blocks),
+		RecentBlocks:    len(snap.recent),
+		Segments:        len(snap.segments),
+		CorruptSegments: int(s.corrupt.Load()),
+		DiskBytes:       allocatedBytes(s.dir),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.OpenSnapshots, st.DueRows = len(s.snapshots), len(s.garbage)
+	return st
+}

@@ -1,0 +1,214 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// The methods of this file are the builder's one goroutine.
+
+// end is where our chain ends, blocks that are not committed yet included.
+func (b *Builder) end() chainEnd {
+	switch {
+	case !b.segment.empty():
+		return b.segment.end()
+	case !b.recent.empty():
+		return b.recent.end
+	}
+	return b.store.state.top
+}
+
+// drop forgets the blocks that are not committed yet.
+func (b *Builder) drop() {
+	b.segment.reset()
+	b.recent.reset(b.store.state.top)
+}
+
+// sync makes the node's best chain ours. It returns nil when we have the tip, or when the node is merely behind.
+func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
+	b.target(tip.Height)
+	if b.suspect || tip.Height < b.end().blocks {
+		if err := b.rewindToFork(ctx, tip); err != nil {
+			return err
+		}
+		b.suspect = false
+	}
+	from := b.end().blocks
+	if tip.Height < from {
+		return nil
+	}
+	b.resume()
+	for f, err := range b.node.Blocks(ctx, from, tip.Height) {
+		if err != nil {
+			// What arrived before is good, and asking for it again costs the node more than it costs us to keep it.
+			return errors.Join(fmt.Errorf("fetch block %d: %w", b.end().blocks, err), b.flushRecent(ctx, tip))
+		}
+		if err := b.add(ctx, f, tip); err != nil {
+			return err
+		}
+	}
+	if b.end().blocks <= tip.Height {
+		return fmt.Errorf("fetch block %d: the node sent none: %w", b.end().blocks, chain.ErrUnavailable)
+	}
+	return b.flush(ctx, tip)
+}
+
+// add appends a fetched block to our chain, and commits what is due.
+func (b *Builder) add(ctx context.Context, f chain.Fetched, tip chain.BlockID) error {
+	end := b.end()
+	if err := checkBlock(end, f.Block); err != nil {
+		return err
+	}
+	sizes, err := end.sizes.Plus(f.Added)
+	if err != nil {
+		return fmt.Errorf("block %s: %w", f.ID, err)
+	}
+	o := &b.store.o
+	if f.ID.Height+o.SealDepth < tip.Height {
+		if err := b.sealAll(ctx, tip); err != nil {
+			return err
+		}
+		b.segment.add(f.Block, sizes)
+		if b.segment.full(o) || time.Since(b.segment.started) >= o.SegmentAge {
+			return b.flushSegment(ctx)
+		}
+		return nil
+	}
+	if err := b.flushSegment(ctx); err != nil {
+		return err
+	}
+	if b.recent.empty() {
+		b.recent.reset(b.store.state.top)
+	}
+	b.recent.add(f.Block, sizes)
+	if b.recent.full() || !f.NextReady {
+		return b.flushRecent(ctx, tip)
+	}
+	return nil
+}
+
+// checkBlock checks that a block is the next one.
+func checkBlock(end chainEnd, block *chain.Block) error {
+	if end.blocks > 0 {
+		return chain.CheckLink(end.tip(), block)
+	}
+	if block.ID.Height != 0 || block.Prev != (chain.Hash{}) {
+		return fmt.Errorf("block %s with parent %s is no genesis block", block.ID, block.Prev)
+	}
+	return nil
+}
+
+func (b *Builder) flush(ctx context.Context, tip chain.BlockID) error {
+	if err := b.flushSegment(ctx); err != nil {
+		return err
+	}
+	return b.flushRecent(ctx, tip)
+}
+
+// flushSegment commits the blocks of the open segment.
+func (b *Builder) flushSegment(ctx context.Context) error {
+	if b.segment.empty() {
+		return nil
+	}
+	if err := b.checkSizes(ctx, b.segment.end()); err != nil {
+		return err
+	}
+	if err := b.commit(ctx, func() error { return b.store.connectSegment(&b.segment) }); err != nil {
+		return err
+	}
+	b.segment.reset()
+	return nil
+}
+
+// flushRecent commits the gathered recent blocks, and seals what has become deep enough to fill a segment.
+func (b *Builder) flushRecent(ctx context.Context, tip chain.BlockID) error {
+	if b.recent.empty() {
+		return nil
+	}
+	end := b.recent.end
+	if end.tip() == tip || end.blocks-b.checked >= b.store.o.TreeCheckEvery {
+		if err := b.checkSizes(ctx, end); err != nil {
+			return err
+		}
+	}
+	if err := b.commit(ctx, func() error { return b.store.connect(&b.recent) }); err != nil {
+		return err
+	}
+	b.recent.reset(end)
+	if end.blocks <= b.store.o.SealDepth {
+		return nil
+	}
+	return b.sealWhile(ctx, end.blocks-1-b.store.o.SealDepth, false)
+}
+
+// sealAll seals every recent block, before blocks that are sealed themselves are put on top of them.
+func (b *Builder) sealAll(ctx context.Context, tip chain.BlockID) error {
+	if err := b.flushRecent(ctx, tip); err != nil {
+		return err
+	}
+	if b.store.state.top == b.store.state.sealed {
+		return nil
+	}
+	return b.sealWhile(ctx, tip.Height-b.store.o.SealDepth, true)
+}
+
+// sealWhile seals the recent blocks below limit, one segment after the other.
+func (b *Builder) sealWhile(ctx context.Context, limit chain.Height, partial bool) error {
+	for {
+		var more bool
+		err := b.commit(ctx, func() (err error) {
+			more, err = b.store.seal(limit, partial)
+			return err
+		})
+		var corrupt *CorruptError
+		if errors.As(err, &corrupt) {
+			// The node still has these blocks: rewind below the damaged one, and fetch them again.
+			b.log.Error("a recent row of the index is corrupt: it is fetched again", "error", err)
+			b.drop()
+			err = b.commit(ctx, func() error { return b.store.rewind(corrupt.First) })
+			return errors.Join(err, fmt.Errorf("seal: %w: %w", corrupt, chain.ErrReorged))
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// checkSizes compares the tree sizes at the end of our chain with the node's, before they are committed.
+func (b *Builder) checkSizes(ctx context.Context, end chainEnd) error {
+	node, err := b.node.TreeSizes(ctx, end.hash)
+	if err != nil {
+		return fmt.Errorf("ask the node for the tree sizes of block %s: %w", end.tip(), err)
+	}
+	if node != end.sizes {
+		b.drop()
+		return &TreeSizeError{Block: end.tip(), Ours: end.sizes, Node: node}
+	}
+	b.checked = end.blocks
+	return nil
+}
+
+// commit does one write of the store, and waits in place while the disk is full.
+func (b *Builder) commit(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		if err == nil {
+			b.advance()
+			b.evaluate()
+			return nil
+		}
+		if !errors.Is(err, ErrDiskFull) {
+			return err
+		}
+		b.note(StatePaused, err)
+		b.logOnce(StatePaused, err)
+		b.wait(ctx, nil, b.o.RetryDisk)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
