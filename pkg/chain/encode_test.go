@@ -110,7 +110,7 @@ func TestMerkleTree(t *testing.T) {
 			t.Fatalf("%d transactions: the repeated block has another root", n)
 		}
 		err = e.Encode(&b, 1, repeated)
-		if want := "block 1: merkle root mismatch: the block repeats its last transactions"; err == nil || err.Error() != want {
+		if want := "block 1: merkle root mismatch: the block repeats transactions"; err == nil || err.Error() != want {
 			t.Errorf("%d transactions: error %v, want %s", n, err, want)
 		}
 		if !errors.Is(err, chain.ErrMerkleRoot) {

@@ -10,14 +10,17 @@ func checkMerkleRoot(leaves []byte, want [32]byte) error {
 		parents := leaves[:0]
 		for len(leaves) > 32 {
 			if string(leaves[:32]) == string(leaves[32:64]) {
-				return fmt.Errorf("%w: the block repeats its last transactions", ErrMerkleRoot)
+				return fmt.Errorf("%w: the block repeats transactions", ErrMerkleRoot)
 			}
 			node := sha256d(leaves[:64])
 			parents = append(parents, node[:]...)
 			leaves = leaves[64:]
 		}
 		if len(leaves) == 32 {
-			node := sha256d(append(leaves, leaves...))
+			var pair [64]byte
+			copy(pair[:32], leaves)
+			copy(pair[32:], leaves)
+			node := sha256d(pair[:])
 			parents = append(parents, node[:]...)
 		}
 		leaves = parents

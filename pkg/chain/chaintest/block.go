@@ -32,8 +32,7 @@ func (b *Builder) Block(dst []byte, prev chain.Hash, time uint32, seed uint64, t
 		}
 		b.ids = append(b.ids, tx.ID)
 	}
-	rng := source(seed)
-	w := writer{buf: dst, rng: &rng}
+	w := writer{buf: dst, rng: source(seed)}
 	w.uint32(4) // version
 	w.buf = append(w.buf, prev[:]...)
 	root := merkleRoot(b.ids)
@@ -83,15 +82,14 @@ func (b *Builder) add(t Tx) {
 }
 
 // begin starts a block, whose random parts follow from the returned source.
-func (b *Builder) begin(h chain.Height, seed uint64) *source {
+func (b *Builder) begin(h chain.Height, seed uint64) source {
 	b.txs, b.buf = b.txs[:0], b.buf[:0]
 	rng := source(seed ^ uint64(h)<<32)
-	rng = source(rng.next())
-	return &rng
+	return source(rng.next())
 }
 
 // end appends the block of what was added since begin.
-func (b *Builder) end(dst []byte, h chain.Height, prev chain.Hash, rng *source) []byte {
+func (b *Builder) end(dst []byte, h chain.Height, prev chain.Hash, rng source) []byte {
 	block, err := b.Block(dst, prev, BlockTime(h), rng.next(), b.txs...)
 	if err != nil {
 		// Tx.Append and the parser disagree about a format: a bug in one of the two, which no caller can do anything about.

@@ -31,8 +31,7 @@ type Tx struct {
 
 // Append appends the serialized transaction.
 func (t Tx) Append(dst []byte) []byte {
-	rng := source(t.Seed)
-	w := writer{buf: dst, rng: &rng}
+	w := writer{buf: dst, rng: source(t.Seed)}
 	word, group := t.header()
 	w.uint32(word)
 	if group != 0 {
@@ -91,7 +90,7 @@ func (t Tx) header() (word, group uint32) {
 // writer serializes.
 type writer struct {
 	buf []byte
-	rng *source
+	rng source
 }
 
 func (w *writer) uint32(n uint32) { w.buf = binary.LittleEndian.AppendUint32(w.buf, n) }
