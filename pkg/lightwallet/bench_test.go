@@ -1,0 +1,160 @@
+package lightwallet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/zsidecar/zsidecar/proto/walletrpc"
+)
+
+// BenchmarkRange streams ranges of 100,000 small blocks into a client that only counts bytes. What counts is cpu-ns/block, the CPU time
+// of the server's process.
+func BenchmarkRange(b *testing.B) {
+	run, blocks := benchRun()
+	size := len(run) / blocks
+	for _, kind := range []string{benchFramed, benchFallback, benchNetHTTP} {
+		b.Run(kind, func(b *testing.B) {
+			s := startBenchServer(b, kind)
+			client := newCountingClient(b, s.addr)
+			b.SetBytes(int64(benchBlocks * size))
+			before := s.cpu(b)
+			for b.Loop() {
+				if n, err := client.fetch(); err != nil || n != benchBlocks*size {
+					b.Fatalf("%d bytes, want %d: %v", n, benchBlocks*size, err)
+				}
+			}
+			total := float64(b.N) * benchBlocks
+			b.ReportMetric(float64(s.cpu(b)-before)/total, "cpu-ns/block")
+			b.ReportMetric(total/b.Elapsed().Seconds(), "blocks/s")
+		})
+	}
+}
+
+// BenchmarkGetBlock compares with a unary call of plain grpc-go that returns a constant of the same size.
+func BenchmarkGetBlock(b *testing.B) {
+	for _, kind := range []string{benchFramed, benchUnary} {
+		b.Run(kind, func(b *testing.B) {
+			s := startBenchServer(b, kind)
+			conn, err := grpc.NewClient("passthrough:///"+s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			client := walletrpc.NewCompactTxStreamerClient(conn)
+			var took []time.Duration
+			before := s.cpu(b)
+			for b.Loop() {
+				start := time.Now()
+				if _, err := client.GetBlock(b.Context(), byHeight(7)); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(s.cpu(b)-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
+		})
+	}
+}
+
+// countingClient is an HTTP/2 client that asks for one range at a time and counts what comes.
+type countingClient struct {
+	conn    net.Conn
+	framer  *http2.Framer
+	headers *hpack.Encoder
+	block   bytes.Buffer
+	body    []byte
+	next    uint32
+}
+
+// countingWindow is all the flow control that HTTP/2 has; the client gives it back when half is used.
+const countingWindow = 1<<31 - 1
+
+func newCountingClient(b *testing.B, addr string) *countingClient {
+	b.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	c := &countingClient{conn: conn, framer: http2.NewFramer(conn, conn), next: 1}
+	c.framer.SetReuseFrames()
+	c.headers = hpack.NewEncoder(&c.block)
+	c.body = appendFrame(nil, &walletrpc.BlockRange{Start: byHeight(1), End: byHeight(benchBlocks)})
+	_, err = io.WriteString(conn, http2Preface)
+	err = errors.Join(err,
+		c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: countingWindow}),
+		c.framer.WriteWindowUpdate(0, countingWindow-65_535))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// fetch reads one range and returns the number of its bytes.
+func (c *countingClient) fetch() (int, error) {
+	id := c.next
+	c.next += 2
+	c.block.Reset()
+	for _, f := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", walletrpc.CompactTxStreamer_GetBlockRange_FullMethodName}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		if err := c.headers.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			return 0, err
+		}
+	}
+	err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block.Bytes(), EndHeaders: true})
+	if err := errors.Join(err, c.framer.WriteData(id, true, c.body)); err != nil {
+		return 0, err
+	}
+	return c.count()
+}
+
+func (c *countingClient) count() (total int, err error) {
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return total, err
+		}
+		switch f := frame.(type) {
+		case *http2.DataFrame:
+			total += len(f.Data())
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				err = c.framer.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				err = c.framer.WritePing(true, f.Data)
+			}
+		case *http2.GoAwayFrame, *http2.RSTStreamFrame:
+			err = errors.New("the server hung up")
+		}
+		if err != nil {
+			return total, err
+		}
+		if frame.Header().Flags.Has(http2.FlagDataEndStream) && (frame.Header().Type == http2.FrameData || frame.Header().Type == http2.FrameHeaders) {
+			return total, c.giveBack(total)
+		}
+	}
+}
+
+// giveBack renews the connection's window; a stream's own is as large as HTTP/2 allows.
+func (c *countingClient) giveBack(n int) error {
+	if n == 0 {
+		return nil
+	}
+	return c.framer.WriteWindowUpdate(0, uint32(n))
+}
