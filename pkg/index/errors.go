@@ -54,6 +54,15 @@ func (e *CorruptError) Error() string {
 // Unwrap returns what is wrong with the row.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
+// As lets readers find the heights as a *chain.UnreadableError, without knowing of rows.
+func (e *CorruptError) As(target any) bool {
+	t, ok := target.(**chain.UnreadableError)
+	if ok {
+		*t = &chain.UnreadableError{First: e.First, Last: e.Last, Err: e}
+	}
+	return ok
+}
+
 // Is makes errors.Is(err, chain.ErrUnavailable) true.
 func (e *CorruptError) Is(target error) bool { return target == chain.ErrUnavailable }
 
