@@ -153,15 +153,15 @@ func (c *Client) HeightOf(ctx context.Context, hash chain.Hash) (chain.Height, e
 	return h.height, about(err, chain.ErrNotFound)
 }
 
-// TreeSizes returns the id of the block with that hash and the sizes of the note commitment trees at its end (getblock verbosity 1).
-// A block that is not on the best chain is an answerable error that matches chain.ErrNotFound. It costs Zebra eight reads.
-func (c *Client) TreeSizes(ctx context.Context, hash chain.Hash) (chain.BlockID, chain.TreeSizes, error) {
+// TreeSizes returns the sizes of the note commitment trees at the end of the block with that hash (getblock verbosity 1). A block that
+// is not on the best chain is an answerable error that matches chain.ErrNotFound. It costs Zebra eight reads.
+func (c *Client) TreeSizes(ctx context.Context, hash chain.Hash) (chain.TreeSizes, error) {
 	q := query{method: getBlock, subject: withHash(hash), params: `"` + hash.String() + `",1`, limit: callLimit, tries: callTries}
-	id, sizes, err := c.treeSizes(ctx, &q, func(v *fastjson.Value) error { return expectHash(v, hash) })
-	return id, sizes, about(err, chain.ErrNotFound)
+	_, sizes, err := c.treeSizes(ctx, &q, func(v *fastjson.Value) error { return expectHash(v, hash) })
+	return sizes, about(err, chain.ErrNotFound)
 }
 
-// TreeSizesAt is TreeSizes for the best chain's block of that height. A height above the tip is an answerable error that matches
+// TreeSizesAt is TreeSizes for the best chain's block of that height, and says which block that is. A height above the tip is an answerable error that matches
 // chain.ErrAboveTip.
 func (c *Client) TreeSizesAt(ctx context.Context, h chain.Height) (chain.BlockID, chain.TreeSizes, error) {
 	q := query{method: getBlock, subject: atHeight(h), params: `"` + decimal(h) + `",1`, limit: callLimit, tries: callTries}

@@ -84,10 +84,12 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Is(target error) bool { return target == chain.ErrUnavailable && e.Class == Passing }
 
 const (
-	hintPort   = "is this the address of Zebra's RPC (rpc.listen_addr)?"
-	hintReply  = "this does not look like Zebra's RPC, or it is a version that answers differently"
-	hintSize   = "raise rpc.max_response_body_size in Zebra's configuration"
-	hintMethod = "the node does not know what Zebra 7 knows; " + hintPort
+	hintPort    = "is this the address of Zebra's RPC (rpc.listen_addr)?"
+	hintReply   = "this does not look like Zebra's RPC, or it is a version that answers differently"
+	hintSize    = "raise rpc.max_response_body_size in Zebra's configuration"
+	hintBlock   = "the node's database is damaged, or what it sends is changed on its way"
+	hintVersion = "the network has new rules that need a newer version of this program"
+	hintMethod  = "the node does not know what Zebra 7 knows; " + hintPort
 )
 
 // fatal is a reply that no Zebra would give.

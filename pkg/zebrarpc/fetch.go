@@ -178,27 +178,35 @@ func (f *fetch) once(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Block
 		return nil, c.locate(&q, err)
 	}
 	defer a.drop()
-	b, err := f.encode(a, h, encoder)
-	if err != nil {
-		q.subject = atHeight(h)
-	}
+	b, err := f.encode(&q, a, h, encoder)
 	return b, about(c.answered(&q, err), chain.ErrAboveTip)
 }
 
-// encode makes the block of a reply.
-func (f *fetch) encode(a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
+// encode makes the block of a reply. With an error it says in q what the reply was about.
+func (f *fetch) encode(q *query, a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
 	c := f.client
 	p := c.parsers.Get()
 	raw, err := rawResult(p, *a.body, a.id)
 	c.parsers.Put(p)
 	if err != nil {
+		q.subject = atHeight(h)
 		return nil, err
 	}
 	b := c.blocks.get(len(raw))
-	if err := encoder.Encode(b, h, raw); err != nil {
-		return nil, fatal("", "block %d: %w", h, err)
+	b.ID = chain.BlockID{}
+	err = encoder.Encode(b, h, raw)
+	if err == nil {
+		return b, nil
 	}
-	return b, nil
+	q.subject = atHeight(h)
+	if b.ID.Hash != (chain.Hash{}) { // it got as far as that
+		q.subject += ", " + withHash(b.ID.Hash)
+	}
+	e := &Error{Class: Fatal, Err: err, Hint: hintBlock}
+	if errors.Is(err, chain.ErrUnknownVersion) {
+		e.Hint = hintVersion
+	}
+	return nil, e
 }
 
 // encoderPool lends encoders, which are for one goroutine each.

@@ -1,0 +1,191 @@
+package zebrarpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// scriptedTip is a node whose tip the test moves.
+type scriptedTip struct {
+	id    atomic.Pointer[chain.BlockID]
+	down  atomic.Bool
+	polls atomic.Int32
+}
+
+func (s *scriptedTip) set(h chain.Height, hash byte) {
+	s.id.Store(&chain.BlockID{Height: h, Hash: chain.Hash{hash}})
+}
+
+func (s *scriptedTip) answer(q question) (*http.Response, error) {
+	s.polls.Add(1)
+	if s.down.Load() {
+		return nil, syscall.ECONNREFUSED
+	}
+	id := s.id.Load()
+	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Hash[:]), " ", ","), "[]")
+	return q.result(fmt.Sprintf(`{"height":%d,"hash":[%s]}`, id.Height, numbers))
+}
+
+// watching runs Watch in a bubble. Time stands still but for the test's own sleeps.
+func watching(t *testing.T, test func(t *testing.T, c *Client, node *scriptedTip, log *bytes.Buffer)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node, log := &scriptedTip{}, &bytes.Buffer{}
+		node.set(5, 1)
+		c := fakeClient(t, Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, node.answer)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Watch(ctx) }()
+		synctest.Wait()
+		test(t, c, node, log)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Watch returned %v", err)
+		}
+	})
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestTipBeforeWatch(t *testing.T) {
+	t.Parallel()
+	c := fakeClient(t, Options{}, (&scriptedTip{}).answer)
+	if s := c.Tip(); s.Known || s.Up() || s.Err != nil || isClosed(c.Changed()) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWatchTip(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, node *scriptedTip, _ *bytes.Buffer) {
+		begin := time.Now()
+		if s := c.Tip(); !s.Up() || s.ID != (chain.BlockID{Height: 5, Hash: chain.Hash{1}}) || !s.Confirmed.Equal(begin) {
+			t.Errorf("at first: %+v", s)
+		}
+		changed := c.Changed()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if isClosed(changed) {
+			t.Error("told of a change that was none")
+		}
+		if s := c.Tip(); !s.Confirmed.Equal(begin.Add(time.Second)) {
+			t.Errorf("confirmed %v after the start", s.Confirmed.Sub(begin))
+		}
+		for _, next := range []struct {
+			height chain.Height
+			hash   byte
+		}{{6, 2}, {6, 3}, {4, 4}} { // a block, a switch at the same height, a shorter chain
+			node.set(next.height, next.hash)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !isClosed(changed) {
+				t.Errorf("not told of %v", next)
+			}
+			changed = c.Changed()
+			if s := c.Tip(); s.ID != (chain.BlockID{Height: next.height, Hash: chain.Hash{next.hash}}) || isClosed(changed) {
+				t.Errorf("got %+v, want %v", s, next)
+			}
+		}
+	})
+}
+
+func TestWatchPace(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, node *scriptedTip, _ *bytes.Buffer) {
+		polls := func(d time.Duration) int32 {
+			before := node.polls.Load()
+			time.Sleep(d)
+			synctest.Wait()
+			return node.polls.Load() - before
+		}
+		if n := polls(10 * time.Second); n != 10 {
+			t.Errorf("idle: %d polls in 10 s", n)
+		}
+		time.Sleep(500 * time.Millisecond)
+		c.SetFollowing(true)
+		if n := polls(0); n != 1 {
+			t.Errorf("following begins with %d polls", n)
+		}
+		if n := polls(3 * time.Second); n != 20 {
+			t.Errorf("following: %d polls in 3 s", n)
+		}
+		c.SetFollowing(true)
+		if n := polls(0); n != 0 {
+			t.Error("polled for nothing")
+		}
+		node.down.Store(true)
+		time.Sleep(150 * time.Millisecond)
+		synctest.Wait()
+		if n := polls(10 * time.Second); n != 10 {
+			t.Errorf("in an outage: %d polls in 10 s", n)
+		}
+		node.down.Store(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := polls(3 * time.Second); n != 20 {
+			t.Errorf("following again: %d polls in 3 s", n)
+		}
+		c.SetFollowing(false)
+		time.Sleep(150 * time.Millisecond)
+		synctest.Wait()
+		if n := polls(10 * time.Second); n != 10 {
+			t.Errorf("idle again: %d polls in 10 s", n)
+		}
+	})
+}
+
+func TestWatchOutage(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, node *scriptedTip, log *bytes.Buffer) {
+		begin := time.Now()
+		changed := c.Changed()
+		node.down.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s := c.Tip()
+		if !isClosed(changed) || s.Up() || !s.Known || s.ID.Height != 5 || !s.Confirmed.Equal(begin) || !errors.Is(s.Err, chain.ErrUnavailable) {
+			t.Errorf("down: %+v", s)
+		}
+		changed = c.Changed()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if isClosed(changed) {
+			t.Error("told again that it is down")
+		}
+		node.down.Store(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s = c.Tip(); !isClosed(changed) || !s.Up() || s.ID.Height != 5 || !s.Confirmed.Equal(begin.Add(7*time.Second)) {
+			t.Errorf("up: %+v", s)
+		}
+		for text, want := range map[string]int{"zebra answers": 2, "zebra cannot be asked": 1} {
+			if n := strings.Count(log.String(), text); n != want {
+				t.Errorf("logged %q %d times, want %d:\n%s", text, n, want, log)
+			}
+		}
+	})
+}
+
+func TestWatchTwice(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, _ *scriptedTip, _ *bytes.Buffer) {
+		if err := c.Watch(t.Context()); !errors.Is(err, ErrWatching) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
