@@ -11,10 +11,8 @@ import (
 )
 
 const (
-	barInterval  = 200 * time.Millisecond
-	logInterval  = 10 * time.Second
-	rateWindow   = 10 * time.Second // the rate is that of the last ten seconds
-	rateInterval = 200 * time.Millisecond
+	barInterval = 200 * time.Millisecond
+	logInterval = 10 * time.Second
 )
 
 // State is how far the build is.
@@ -22,6 +20,8 @@ type State struct {
 	Height   uint64 // blocks up to here are indexed
 	Target   uint64 // the node's tip; 0: not known yet
 	Building bool   // there is something to show: the node's tip is known and the index is behind it
+
+	PerSecond float64 // blocks, of late
 }
 
 // Options are the parameters of Report.
@@ -34,7 +34,7 @@ type Options struct {
 // Report shows the build until ctx ends.
 func Report(ctx context.Context, o Options) {
 	r := reporter{Options: o}
-	ticker := time.NewTicker(rateInterval)
+	ticker := time.NewTicker(barInterval)
 	defer ticker.Stop()
 	defer r.hide()
 	for {
@@ -49,7 +49,6 @@ func Report(ctx context.Context, o Options) {
 
 type reporter struct {
 	Options
-	rate     rate
 	began    time.Time // of the build that is shown; zero: none is
 	first    uint64    // its first height
 	lastLine time.Time
@@ -62,19 +61,17 @@ func (r *reporter) step(now time.Time, s State) {
 		return
 	}
 	if r.began.IsZero() {
-		r.began, r.first, r.lastLine, r.rate = now, s.Height, now, rate{}
+		r.began, r.first, r.lastLine = now, s.Height, now
 		r.Log.Info("building the index", "height", s.Height, "target", s.Target)
 	}
-	r.rate.add(now, s.Height)
-	f := frame{State: s, perSecond: r.rate.perSecond()}
 	if r.Screen != nil {
-		r.Screen.show(f)
+		r.Screen.show(s)
 		return
 	}
 	if now.Sub(r.lastLine) >= logInterval {
 		r.lastLine = now
 		r.Log.Info("building the index", "height", s.Height, "target", s.Target,
-			"blocks_per_s", int(f.perSecond), "percent", f.percent(), "eta", f.eta())
+			"blocks_per_s", int(s.PerSecond), "percent", s.percent(), "eta", s.eta())
 	}
 }
 
@@ -96,30 +93,4 @@ func (r *reporter) hide() {
 	if r.Screen != nil {
 		r.Screen.hide()
 	}
-}
-
-// rate is the speed over the last rateWindow.
-type rate struct{ samples []sample }
-
-type sample struct {
-	at     time.Time
-	height uint64
-}
-
-func (r *rate) add(at time.Time, height uint64) {
-	for len(r.samples) > 1 && at.Sub(r.samples[0].at) > rateWindow {
-		r.samples = r.samples[1:]
-	}
-	r.samples = append(r.samples, sample{at, height})
-}
-
-func (r *rate) perSecond() float64 {
-	if len(r.samples) < 2 {
-		return 0
-	}
-	first, last := r.samples[0], r.samples[len(r.samples)-1]
-	if last.height < first.height { // a rewind
-		return 0
-	}
-	return float64(last.height-first.height) / last.at.Sub(first.at).Seconds()
 }

@@ -16,7 +16,7 @@ func climb() func() State {
 	began := time.Now()
 	return func() State {
 		h := 500 + uint64(time.Since(began).Milliseconds())
-		return State{Height: min(h, 30_500), Target: 30_500, Building: h < 30_500}
+		return State{Height: min(h, 30_500), Target: 30_500, Building: h < 30_500, PerSecond: 1000}
 	}
 }
 
@@ -117,46 +117,23 @@ func TestBarAndLog(t *testing.T) {
 	})
 }
 
-func TestFrame(t *testing.T) {
+func TestDrawing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		f    frame
+		s    State
 		want string
 	}{
-		{frame{State{0, 0, true}, 0}, "0% |                              |  0/0, 0 blocks/s, ? left"},
-		{frame{State{99_999, 100_000, true}, 0}, "99% |█████████████████████████████ |  99,999/100,000, 0 blocks/s, ? left"},
-		{frame{State{100_001, 100_000, true}, 5}, "99% |█████████████████████████████ |  100,001/100,000, 5 blocks/s, ? left"},
-		{frame{State{0, 3_600_000, true}, 1000}, "0% |                              |  0/3,600,000, 1,000 blocks/s, 1h0m0s left"},
+		{State{0, 0, true, 0}, "0% |                              |  0/0, 0 blocks/s, ? left"},
+		{State{99_999, 100_000, true, 0}, "99% |█████████████████████████████ |  99,999/100,000, 0 blocks/s, ? left"},
+		{State{100_001, 100_000, true, 5}, "99% |█████████████████████████████ |  100,001/100,000, 5 blocks/s, ? left"},
+		{State{0, 3_600_000, true, 1000}, "0% |                              |  0/3,600,000, 1,000 blocks/s, 1h0m0s left"},
 	} {
-		if got := tt.f.String(); got != tt.want {
-			t.Errorf("%+v: got  %q\nwant %q", tt.f, got, tt.want)
+		if got := tt.s.bar(); got != tt.want {
+			t.Errorf("%+v: got  %q\nwant %q", tt.s, got, tt.want)
 		}
 	}
 	if got := truncate("äöü", 2); got != "äö" {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestRate(t *testing.T) {
-	t.Parallel()
-	var r rate
-	start := time.Unix(1_000_000, 0)
-	if r.perSecond() != 0 {
-		t.Error("a rate without samples")
-	}
-	for i := range 100 { // 10/s, then 100/s for longer than the window
-		h := uint64(10 * i)
-		if i > 50 {
-			h = 500 + 100*uint64(i-50)
-		}
-		r.add(start.Add(time.Duration(i)*time.Second), h)
-	}
-	if got := r.perSecond(); got != 100 {
-		t.Errorf("got %v, want the rate of the last seconds, 100", got)
-	}
-	r.add(start.Add(100*time.Second), 3)
-	if got := r.perSecond(); got != 0 {
-		t.Errorf("after a rewind: got %v", got)
 	}
 }
 

@@ -47,8 +47,8 @@ func (l lineWriter) Write(p []byte) (int, error) {
 // clearLine goes to the line's start and empties it.
 const clearLine = "\r\x1b[2K"
 
-func (s *Screen) show(f frame) {
-	bar := truncate(f.String(), s.width()-1)
+func (s *Screen) show(state State) {
+	bar := truncate(state.bar(), s.width()-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bar = bar
@@ -72,15 +72,10 @@ func truncate(s string, columns int) string {
 	return s
 }
 
-// frame is what one drawing shows.
-type frame struct {
-	State
-	perSecond float64
-}
-
-func (f frame) String() string {
+// bar draws the state in one line.
+func (s State) bar() string {
 	var b bytes.Buffer
-	bar := progressbar.NewOptions64(int64(max(f.Target, 1)),
+	bar := progressbar.NewOptions64(int64(max(s.Target, 1)),
 		progressbar.OptionSetWriter(&b),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionSetPredictTime(false),
@@ -88,10 +83,10 @@ func (f frame) String() string {
 		progressbar.OptionSetRenderBlankState(false),
 		progressbar.OptionShowDescriptionAtLineEnd(),
 		progressbar.OptionSetDescription(fmt.Sprintf("%s/%s, %s blocks/s, %s left",
-			Group(f.Height), Group(f.Target), Group(uint64(f.perSecond)), f.eta())),
+			Group(s.Height), Group(s.Target), Group(uint64(s.PerSecond)), s.eta())),
 	)
 	// A buffer takes every write; and a bar that is full draws itself no more, so the last block is left for the end.
-	if h := min(f.Height, max(f.Target, 1)-1); h > 0 {
+	if h := min(s.Height, max(s.Target, 1)-1); h > 0 {
 		_ = bar.Set64(int64(h))
 	} else {
 		_ = bar.RenderBlank()
@@ -100,16 +95,16 @@ func (f frame) String() string {
 }
 
 // percent is rounded down, so that 100 means all.
-func (f frame) percent() string {
-	return fmt.Sprintf("%.1f", float64(1000*min(f.Height, f.Target)/max(f.Target, 1))/10)
+func (s State) percent() string {
+	return fmt.Sprintf("%.1f", float64(1000*min(s.Height, s.Target)/max(s.Target, 1))/10)
 }
 
 // eta is the time left at the present speed.
-func (f frame) eta() string {
-	if f.perSecond < 0.01 || f.Target < f.Height {
+func (s State) eta() string {
+	if s.PerSecond < 0.01 || s.Target < s.Height {
 		return "?"
 	}
-	left := time.Duration(float64(f.Target-f.Height) / f.perSecond * float64(time.Second))
+	left := time.Duration(float64(s.Target-s.Height) / s.PerSecond * float64(time.Second))
 	return left.Round(time.Second).String()
 }
 

@@ -1,0 +1,125 @@
+package ops
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+)
+
+// answeredWithin is how long after its last answer the node still counts as there.
+const answeredWithin = 30 * time.Second
+
+// Facts are what Assess judges.
+type Facts struct {
+	NodeURL  string
+	Node     zebrarpc.TipState
+	Index    IndexFacts
+	Stopping bool
+}
+
+// IndexFacts are the part about the index. The zero value says that there is none.
+type IndexFacts struct {
+	On       bool // false: --no-index
+	Open     bool
+	Tip      chain.BlockID
+	HasTip   bool  // false: no block yet
+	Complete bool  // the tip is the node's, or was when the node last answered
+	Paused   bool  // the build waits for free disk space
+	Stopped  bool  // the build does not go on after an error that waiting does not cure, such as a block of an unknown version
+	Err      error // why the build waits, is paused or has stopped
+}
+
+// Health is the answer of /healthz.
+type Health struct {
+	Ready   bool        `json:"ready"`
+	Reasons []string    `json:"reasons"` // why it is not ready, or what is not as it should be
+	Node    NodeHealth  `json:"node"`
+	Index   IndexHealth `json:"index"`
+}
+
+// NodeHealth is the part about Zebra.
+type NodeHealth struct {
+	URL               string  `json:"url"`
+	Height            *uint32 `json:"height"` // null until the node has answered
+	Hash              string  `json:"hash,omitempty"`
+	LastAnswerSeconds float64 `json:"last_answer_seconds,omitempty"` // since the tip was last confirmed
+	Error             string  `json:"error,omitempty"`
+}
+
+// IndexHealth is the part about the index.
+type IndexHealth struct {
+	State  string  `json:"state"`  // off, opening, building, complete
+	Height *uint32 `json:"height"` // null: no block yet
+	Hash   string  `json:"hash,omitempty"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// Assess judges the facts of one moment. The program is ready when a tip is known and it can answer for it: the node answered in the
+// last 30 seconds, or the index is complete; and when nothing has stopped the build, such as a block that it cannot read.
+func Assess(now time.Time, f Facts) Health {
+	h := Health{Reasons: []string{}, Node: nodeHealth(now, f), Index: indexHealth(f.Index)}
+	say := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }
+
+	answered := f.Node.Known && now.Sub(f.Node.Confirmed) <= answeredWithin
+	h.Ready = (answered || f.Index.Complete) && !f.Index.Stopped && !f.Stopping
+	if f.Stopping {
+		say("the program is stopping")
+	}
+	switch {
+	case !f.Node.Known:
+		say("zebra at %s has not answered yet%s", f.NodeURL, because(f.Node.Err))
+	case !answered:
+		say("zebra at %s has not answered for %s%s", f.NodeURL, now.Sub(f.Node.Confirmed).Round(time.Second), because(f.Node.Err))
+	}
+	switch {
+	case f.Index.Paused:
+		say("the index build is paused%s", because(f.Index.Err))
+	case f.Index.Stopped:
+		say("the index build has stopped%s", because(f.Index.Err))
+	}
+	return h
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func nodeHealth(now time.Time, f Facts) NodeHealth {
+	n := NodeHealth{URL: f.NodeURL}
+	if f.Node.Known {
+		height := uint32(f.Node.ID.Height)
+		n.Height, n.Hash = &height, f.Node.ID.Hash.String()
+		n.LastAnswerSeconds = now.Sub(f.Node.Confirmed).Round(time.Millisecond).Seconds()
+	}
+	if f.Node.Err != nil {
+		n.Error = f.Node.Err.Error()
+	}
+	return n
+}
+
+func indexHealth(f IndexFacts) IndexHealth {
+	var h IndexHealth
+	switch {
+	case !f.On:
+		h.State = "off"
+	case !f.Open:
+		h.State = "opening"
+	case f.Complete:
+		h.State = "complete"
+	default:
+		h.State = "building"
+	}
+	if f.HasTip {
+		height := uint32(f.Tip.Height)
+		h.Height, h.Hash = &height, f.Tip.Hash.String()
+	}
+	if f.Err != nil {
+		h.Error = f.Err.Error()
+	}
+	return h
+}

@@ -1,0 +1,110 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/index"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+)
+
+// buildIndex opens the index, brings it into the joined source, and grows it until ctx ends. The store is closed by Sidecar.close, when
+// nobody reads it any more.
+func (s *Sidecar) buildIndex(ctx context.Context) error {
+	c := s.Config
+	minFree := int64(c.MinFreeBytes)
+	if minFree == 0 {
+		minFree = -1 // none; 0 would mean the default
+	}
+	store, err := index.Open(c.DataDir, index.Options{
+		SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network, Logger: s.Log,
+	})
+	if err != nil {
+		return err
+	}
+	s.store.Store(store)
+	s.joined.SetIndex(store)
+	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{})
+	s.builder.Store(builder)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return builder.Run(ctx) })
+	g.Go(func() error { return refuseOtherNetwork(ctx, builder) })
+	return g.Wait()
+}
+
+// refuseOtherNetwork fails when the index turns out to be another network's as soon as the node answers: nothing could be right then.
+// Once the two have agreed it looks no more, since a node that is replaced later is to be waited for.
+func refuseOtherNetwork(ctx context.Context, builder *index.Builder) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		switch p := builder.Progress(); {
+		case errors.Is(p.Err, index.ErrOtherNetwork):
+			return p.Err
+		case p.State == index.StateBuilding, p.State == index.StateFollowing, p.State == index.StatePaused:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// indexFacts are what is known of the index now.
+func (s *Sidecar) indexFacts() ops.IndexFacts {
+	f := ops.IndexFacts{On: !s.Config.NoIndex}
+	store, builder := s.store.Load(), s.builder.Load()
+	if store == nil || builder == nil {
+		return f
+	}
+	f.Open, f.Complete = true, store.Complete()
+	f.Tip, f.HasTip = store.Tip()
+	p := builder.Progress()
+	f.Paused, f.Stopped, f.Err = p.State == index.StatePaused, p.State == index.StateStopped, p.Err
+	return f
+}
+
+// progress is what the bar or the log lines show.
+func (s *Sidecar) progress() progress.State {
+	builder := s.builder.Load()
+	if builder == nil {
+		return progress.State{}
+	}
+	p := builder.Progress()
+	return progress.State{
+		Height:    uint64(max(p.Blocks, 1) - 1),
+		Target:    uint64(p.Target),
+		PerSecond: p.BlocksPerSecond,
+		Building:  p.Target > 0 && !s.store.Load().Complete() && p.Blocks <= p.Target,
+	}
+}
+
+// node is Zebra as the index's builder sees it.
+type node struct{ *zebrarpc.Client }
+
+// Tip implements index.Node.
+func (n node) Tip() (chain.BlockID, error) {
+	state := n.Client.Tip()
+	switch {
+	case state.Up():
+		return state.ID, nil
+	case state.Err == nil:
+		return chain.BlockID{}, fmt.Errorf("zebra has not answered yet: %w", chain.ErrUnavailable)
+	}
+	return chain.BlockID{}, state.Err
+}
+
+// Blocks implements index.Node.
+func (n node) Blocks(ctx context.Context, from, to chain.Height) iter.Seq2[chain.Fetched, error] {
+	return n.Client.Blocks(ctx, from, to, zebrarpc.Build)
+}

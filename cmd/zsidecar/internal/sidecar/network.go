@@ -1,0 +1,47 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// regtestGenesis is what tells regtest from testnet: Zebra calls both "test".
+const regtestGenesis = "029f11d80ef9765602235e1bc9727e3eb6ba20839319f761fee920d63401e327"
+
+// checkNetwork asks the node, as soon as it answers, whether it is on the network of the settings.
+func (s *Sidecar) checkNetwork(ctx context.Context) error {
+	for {
+		changed := s.client.Changed()
+		info, err := s.client.NodeInfo(ctx)
+		if err == nil {
+			var genesis chain.Hash
+			if genesis, err = s.client.BlockHash(ctx, 0); err == nil {
+				return compareNetwork(s.Config.Network, s.client.URL(), networkOf(info.Chain, genesis))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// networkOf names a node's network as the setting does.
+func networkOf(chainName string, genesis chain.Hash) string {
+	if chainName == "test" && genesis.String() == regtestGenesis {
+		return "regtest"
+	}
+	return chainName
+}
+
+func compareNetwork(want, url, got string) error {
+	if want == got {
+		return nil
+	}
+	return fmt.Errorf("zebra at %s is on the network %q, the setting network says %q: change the one or the other", url, got, want)
+}

@@ -1,0 +1,181 @@
+// Package sidecar wires the program that `start` runs: the client of Zebra, the index and its builder, the wallet server, and the HTTP
+// port. The demo runs the same wiring beside a simulated Zebra.
+//
+// New listens, so that a port that is taken is known at once and wallets can connect before Zebra has answered. Run owns every
+// goroutine: one errgroup, ended in order by the context.
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/index"
+	"github.com/zsidecar/zsidecar/pkg/lightwallet"
+	"github.com/zsidecar/zsidecar/pkg/passthrough"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+)
+
+// Limits of the stop, ten seconds in all with what the index needs to end its commit.
+const (
+	drainLimit = 5 * time.Second // for the wallets' requests
+	httpLimit  = time.Second     // for the operator's
+)
+
+// Options are the parameters of New.
+type Options struct {
+	Config    config.Config
+	Build     ops.Build
+	BuildDate string
+	Log       *slog.Logger
+	Screen    *progress.Screen // where the progress bar goes; nil: log lines
+}
+
+// Sidecar is the wired program.
+type Sidecar struct {
+	Options
+	client   *zebrarpc.Client
+	joined   *passthrough.Joined
+	wallets  *lightwallet.Server
+	registry *prometheus.Registry
+	grpc     net.Listener
+	http     net.Listener // nil: no HTTP port
+
+	store    atomic.Pointer[index.Store] // nil until it is open
+	builder  atomic.Pointer[index.Builder]
+	beat     atomic.Int64 // when the status loop last ran, Unix nanoseconds
+	stopping atomic.Bool
+}
+
+// New wires everything and listens. Whoever gets a Sidecar calls Run, which closes it.
+func New(o Options) (*Sidecar, error) {
+	c := o.Config
+	client, err := zebrarpc.New(zebrarpc.Options{
+		URL:      c.Zebra,
+		Auth:     zebrarpc.Auth{User: c.ZebraUser, Password: string(c.ZebraPassword), CookieFile: c.ZebraCookie},
+		InFlight: c.InFlight,
+		Logger:   o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Sidecar{Options: o, client: client}
+	s.joined = passthrough.NewJoined(passthrough.New(client))
+	s.registry = ops.NewRegistry(o.Build, s.readings)
+	if s.wallets, err = lightwallet.New(lightwallet.Options{
+		Source: s.joined, Node: client,
+		Version: o.Build.Version, GitCommit: o.Build.Commit, BuildDate: o.BuildDate,
+		ChainName: c.ChainName, DonationAddress: c.DonationAddress, GetBlockPools: getBlockPools(c.GetBlockPools),
+		Observe: ops.NewRequests(s.registry).Observe, Logger: o.Log,
+	}); err != nil {
+		return nil, err
+	}
+	if s.grpc, err = listen(c.GRPC, "--grpc"); err != nil {
+		return nil, err
+	}
+	if c.HTTP != "" {
+		if s.http, err = listen(c.HTTP, "--http"); err != nil {
+			s.grpc.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func getBlockPools(setting string) chain.Pools {
+	if setting == "shielded" {
+		return chain.ShieldedPools
+	}
+	return chain.AllPools
+}
+
+func listen(addr, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%w: stop the program that has the port, or choose another with %s", err, flag)
+	case err != nil:
+		return nil, fmt.Errorf("%w: choose an address of this machine with %s", err, flag)
+	}
+	return l, nil
+}
+
+// GRPCAddr is where wallets are served.
+func (s *Sidecar) GRPCAddr() string { return s.grpc.Addr().String() }
+
+// HTTPAddr is where metrics and health are; empty when they are off.
+func (s *Sidecar) HTTPAddr() string {
+	if s.http == nil {
+		return ""
+	}
+	return s.http.Addr().String()
+}
+
+// Run serves until ctx ends, and then stops in order: health says NOT_SERVING, the wallets' requests get some seconds, the builder ends
+// its commit, everything is closed. It returns nil then, and an error when something makes it impossible to go on.
+func (s *Sidecar) Run(ctx context.Context) error {
+	// Work outlives ctx: requests are still answered while the server drains.
+	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWork()
+	g, work := errgroup.WithContext(work)
+	s.beat.Store(time.Now().UnixNano())
+	g.Go(func() error { return s.wallets.Serve(s.grpc) })
+	if s.http != nil {
+		g.Go(func() error { return s.serveHTTP(work) })
+	}
+	g.Go(func() error { return s.client.Watch(work) })
+	g.Go(func() error { s.watchStatus(work); return nil })
+	if s.Config.Network != "" {
+		g.Go(func() error { return s.checkNetwork(work) })
+	}
+	if !s.Config.NoIndex {
+		g.Go(func() error { return s.buildIndex(work) })
+		g.Go(func() error {
+			progress.Report(work, progress.Options{Read: s.progress, Log: s.Log, Screen: s.Screen})
+			return nil
+		})
+	}
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			s.Log.Info("stopping")
+		case <-work.Done():
+		}
+		s.drain()
+		endWork()
+		return nil
+	})
+	err := g.Wait()
+	return errors.Join(err, s.close())
+}
+
+// drain ends the wallets' requests.
+func (s *Sidecar) drain() {
+	s.stopping.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	s.wallets.Stop(ctx)
+}
+
+// close is called when no goroutine of Run is left.
+func (s *Sidecar) close() error {
+	s.client.Close()
+	if store := s.store.Load(); store != nil {
+		if err := store.Close(); err != nil {
+			return fmt.Errorf("close the index: %w", err)
+		}
+	}
+	return nil
+}

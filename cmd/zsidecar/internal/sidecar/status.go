@@ -1,0 +1,106 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
+)
+
+const (
+	statusInterval = 250 * time.Millisecond
+	aliveWithin    = 30 * time.Second
+)
+
+// watchStatus keeps the gRPC health service and the log in step with ops.Assess, and its own pulse for /livez.
+func (s *Sidecar) watchStatus(ctx context.Context) {
+	ticker := time.NewTicker(statusInterval)
+	defer ticker.Stop()
+	ready := false
+	for {
+		changed := s.client.Changed()
+		s.beat.Store(time.Now().UnixNano())
+		if h := s.Health(); h.Ready != ready {
+			ready = h.Ready
+			s.wallets.SetServing(ready)
+			s.logReady(h)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Sidecar) logReady(h ops.Health) {
+	switch {
+	case h.Ready:
+		s.Log.Info("ready: wallets are answered", "node_height", height(h.Node.Height), "index", h.Index.State, "index_height", height(h.Index.Height))
+	case !s.stopping.Load():
+		s.Log.Warn("not ready", "reasons", strings.Join(h.Reasons, "; "))
+	}
+}
+
+// height is for log lines.
+func height(h *uint32) any {
+	if h == nil {
+		return "none"
+	}
+	return *h
+}
+
+// Health judges the present moment.
+func (s *Sidecar) Health() ops.Health { return ops.Assess(time.Now(), s.facts()) }
+
+func (s *Sidecar) facts() ops.Facts {
+	return ops.Facts{NodeURL: s.client.URL(), Node: s.client.Tip(), Index: s.indexFacts(), Stopping: s.stopping.Load()}
+}
+
+func (s *Sidecar) readings() ops.Readings {
+	facts := s.facts()
+	r := ops.Readings{
+		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(),
+		Ready: ops.Assess(time.Now(), facts).Ready,
+	}
+	if store := s.store.Load(); store != nil {
+		r.Store = store.Stats()
+	}
+	return r
+}
+
+// serveHTTP serves metrics and health until ctx ends.
+func (s *Sidecar) serveHTTP(ctx context.Context) error {
+	server := &http.Server{
+		Handler: ops.NewHandler(ops.Options{
+			Metrics: s.registry,
+			Health:  s.Health,
+			Alive:   func() bool { return time.Since(time.Unix(0, s.beat.Load())) < aliveWithin },
+		}),
+		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		limit, cancel := context.WithTimeout(context.Background(), httpLimit)
+		defer cancel()
+		if server.Shutdown(limit) != nil {
+			server.Close()
+		}
+	})
+	s.Log.Info("serving metrics and health", "addr", s.HTTPAddr())
+	if err := server.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return err
+	}
+	<-ended
+	return nil
+}
+
+// BlocksServed counts the blocks that wallets got, by chain.Origin.
+func (s *Sidecar) BlocksServed() [2]uint64 { return s.wallets.Stats().BlocksServed }
