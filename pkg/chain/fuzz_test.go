@@ -85,7 +85,7 @@ func checkParseError(t *testing.T, err error, length int) {
 func FuzzTransaction(f *testing.F) {
 	for version := range uint32(7) {
 		f.Add(chaintest.Tx{Version: version, Coinbase: true, Height: 300, Outputs: 2}.Append(nil))
-		f.Add(chaintest.Tx{Version: version, Inputs: 1, Outputs: 1, JoinSplits: 1, Spends: 1, SaplingOuts: 1, Orchard: 1, Ironwood: 1}.Append(nil))
+		f.Add(chaintest.Tx{Version: version, Inputs: 1, Outputs: 1, JoinSplits: 1, Spends: 1, SaplingOutputs: 1, Orchard: 1, Ironwood: 1}.Append(nil))
 	}
 	e := chain.NewEncoder(chain.EncoderOptions{})
 	f.Fuzz(func(t *testing.T, raw []byte) {

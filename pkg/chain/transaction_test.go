@@ -101,10 +101,10 @@ func TestAppendCompactTx(t *testing.T) {
 		{Version: 1, Inputs: 3, Outputs: 2},
 		{Version: 2, JoinSplits: 2},
 		{Version: 3, Inputs: 1, JoinSplits: 1},
-		{Version: 4, Spends: 2, SaplingOuts: 3, JoinSplits: 1},
+		{Version: 4, Spends: 2, SaplingOutputs: 3, JoinSplits: 1},
 		{Version: 5, Spends: 2},
-		{Version: 5, SaplingOuts: 2, Orchard: 2},
-		{Version: 6, Inputs: 1, Outputs: 1, Spends: 1, SaplingOuts: 2, Orchard: 2, Ironwood: 3},
+		{Version: 5, SaplingOutputs: 2, Orchard: 2},
+		{Version: 6, Inputs: 1, Outputs: 1, Spends: 1, SaplingOutputs: 2, Orchard: 2, Ironwood: 3},
 		{Version: 6, Ironwood: 2},
 		{Version: 6, Coinbase: true},
 	}
@@ -133,7 +133,7 @@ func TestAppendCompactTx(t *testing.T) {
 			inputs++
 		}
 		counts := [...]int{tx.Inputs, tx.Outputs, tx.SaplingSpends, tx.SaplingOutputs, tx.OrchardActions, tx.IronwoodActions}
-		if wantCounts := [...]int{inputs, spec.Outputs, spec.Spends, spec.SaplingOuts, spec.Orchard, spec.Ironwood}; counts != wantCounts {
+		if wantCounts := [...]int{inputs, spec.Outputs, spec.Spends, spec.SaplingOutputs, spec.Orchard, spec.Ironwood}; counts != wantCounts {
 			t.Errorf("transaction %d has counts %v, want %v", i, counts, wantCounts)
 		}
 		for _, p := range allProjections() {

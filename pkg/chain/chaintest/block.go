@@ -120,7 +120,7 @@ func (b *Builder) DenseV4(dst []byte, h chain.Height, prev chain.Hash, seed uint
 		if i >= 8 {
 			spends = 6
 		}
-		b.add(Tx{Version: 4, Inputs: 5, Outputs: 2, Spends: spends, SaplingOuts: 49, Seed: rng.next()})
+		b.add(Tx{Version: 4, Inputs: 5, Outputs: 2, Spends: spends, SaplingOutputs: 49, Seed: rng.next()})
 	}
 	return b.end(dst, h, prev, rng)
 }
@@ -144,10 +144,10 @@ func (b *Builder) Mixed(dst []byte, h chain.Height, prev chain.Hash, seed uint64
 	b.add(Tx{Version: 1, Inputs: 1 + few(), Outputs: 1 + few(), Seed: rng.next()})
 	b.add(Tx{Version: 2, JoinSplits: 1, Seed: rng.next()})
 	b.add(Tx{Version: 3, Inputs: few(), Outputs: few(), JoinSplits: few(), Seed: rng.next()})
-	b.add(Tx{Version: 4, Inputs: few(), Outputs: few(), JoinSplits: few(), Spends: few(), SaplingOuts: few(), Seed: rng.next()})
-	b.add(Tx{Version: 5, BranchID: NU7, Inputs: few(), Outputs: few(), Spends: few(), SaplingOuts: few(), Orchard: few(), Seed: rng.next()})
+	b.add(Tx{Version: 4, Inputs: few(), Outputs: few(), JoinSplits: few(), Spends: few(), SaplingOutputs: few(), Seed: rng.next()})
+	b.add(Tx{Version: 5, BranchID: NU7, Inputs: few(), Outputs: few(), Spends: few(), SaplingOutputs: few(), Orchard: few(), Seed: rng.next()})
 	b.add(Tx{Version: 6, BranchID: NU7, Inputs: 1, Outputs: 2, EmptyScripts: true, Seed: rng.next()})
-	b.add(Tx{Version: 6, BranchID: NU7, Inputs: 1 + few(), Outputs: 1 + few(), Spends: 1 + few(), SaplingOuts: 1 + few(),
+	b.add(Tx{Version: 6, BranchID: NU7, Inputs: 1 + few(), Outputs: 1 + few(), Spends: 1 + few(), SaplingOutputs: 1 + few(),
 		Orchard: 1 + few(), Ironwood: 1 + few(), Seed: rng.next()})
 	return b.end(dst, h, prev, rng)
 }

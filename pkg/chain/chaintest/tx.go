@@ -19,11 +19,11 @@ type Tx struct {
 	Coinbase bool
 	Height   chain.Height
 
-	Inputs, Outputs     int  // transparent
-	JoinSplits          int  // versions 2 to 4
-	Spends, SaplingOuts int  // versions 4 to 6
-	Orchard, Ironwood   int  // actions: versions 5 and 6, and version 6
-	EmptyScripts        bool // lets every output have an empty script and the value 0, and every input the output index 0
+	Inputs, Outputs        int  // transparent
+	JoinSplits             int  // versions 2 to 4
+	Spends, SaplingOutputs int  // versions 4 to 6
+	Orchard, Ironwood      int  // actions: versions 5 and 6, and version 6
+	EmptyScripts           bool // lets every output have an empty script and the value 0, and every input the output index 0
 
 	// Seed decides all the rest.
 	Seed uint64
@@ -191,10 +191,10 @@ func (w *writer) saplingV4(t Tx) {
 	w.random(8)
 	w.compactSize(t.Spends)
 	w.random(t.Spends * 384)
-	w.compactSize(t.SaplingOuts)
-	w.random(t.SaplingOuts * 948)
+	w.compactSize(t.SaplingOutputs)
+	w.random(t.SaplingOutputs * 948)
 	w.joinSplits(t.JoinSplits, 1698)
-	if t.Spends+t.SaplingOuts > 0 {
+	if t.Spends+t.SaplingOutputs > 0 {
 		w.random(64)
 	}
 }
@@ -202,16 +202,16 @@ func (w *writer) saplingV4(t Tx) {
 func (w *writer) saplingV5(t Tx) {
 	w.compactSize(t.Spends)
 	w.random(t.Spends * 96)
-	w.compactSize(t.SaplingOuts)
-	w.random(t.SaplingOuts * 756)
-	if t.Spends+t.SaplingOuts == 0 {
+	w.compactSize(t.SaplingOutputs)
+	w.random(t.SaplingOutputs * 756)
+	if t.Spends+t.SaplingOutputs == 0 {
 		return
 	}
 	w.random(8)
 	if t.Spends > 0 {
 		w.random(32)
 	}
-	w.random(t.Spends*(192+64) + t.SaplingOuts*192 + 64)
+	w.random(t.Spends*(192+64) + t.SaplingOutputs*192 + 64)
 }
 
 // actions writes an Orchard or Ironwood bundle.
