@@ -61,13 +61,13 @@ func TestRawResult(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":8,"result":"0a0b"}`: "its id is 8, not 7",
-		`{"jsonrpc":"2.0","id":7,"result":"0a0b"`:  "not valid JSON",
-		`{"jsonrpc":"2.0","id":7,"result":"0a0b`:   "not valid JSON",
-		`{"jsonrpc":"2.0","id":7,"result":{}}`:     "the result is {}, not a string of hex digits",
-		`{"jsonrpc":"2.0","id":7,"result":null}`:   "the result is null, not a string of hex digits",
-		`{"jsonrpc":"2.0","id":7,"result":"0a0"}`:  "3 hex digits",
-		`{"jsonrpc":"2.0","id":7,"result":"0g"}`:   "not a string of hex digits",
+		`{"jsonrpc":"2.0","id":8,"result":"0a0b"}`:                                   "its id is 8, not 7",
+		`{"jsonrpc":"2.0","id":7,"result":"0a0b"`:                                    "not valid JSON",
+		`{"jsonrpc":"2.0","id":7,"result":"0a0b`:                                     "not valid JSON",
+		`{"jsonrpc":"2.0","id":7,"result":{}}`:                                       "the result is {}, not a string of hex digits",
+		`{"jsonrpc":"2.0","id":7,"result":null}`:                                     "the result is null, not a string of hex digits",
+		`{"jsonrpc":"2.0","id":7,"result":"0a0"}`:                                    "3 hex digits",
+		`{"jsonrpc":"2.0","id":7,"result":"0g"}`:                                     "not a string of hex digits",
 		`{"jsonrpc":"2.0","id":7,"error":{"code":-8,"message":"\"result\":\"00\""}}`: `code -8: "result":"00"`,
 	} {
 		if got, err := rawResult(new(fastjson.Parser), []byte(body), 7); err == nil || !strings.Contains(err.Error(), want) {

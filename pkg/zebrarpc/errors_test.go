@@ -225,7 +225,9 @@ func TestReplyLimit(t *testing.T) {
 		wantError(t, err, Fatal, "getblock height 3 from "+fakeURL+": "+text+hintReply, nil)
 	}
 	// A JSON document is bounded more tightly than a block, since its values take more space than its text.
-	c := fakeClient(t, Options{}, func(q question) (*http.Response, error) { return q.result("[" + strings.Repeat("0,", maxDocument/2) + "0]") })
+	c := fakeClient(t, Options{}, func(q question) (*http.Response, error) {
+		return q.result("[" + strings.Repeat("0,", maxDocument/2) + "0]")
+	})
 	if _, err := c.BlockHash(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "more than the limit of 8388608 for a JSON document") {
 		t.Errorf("got %v", err)
 	}
