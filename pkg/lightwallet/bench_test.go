@@ -3,6 +3,7 @@ package lightwallet
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -78,7 +79,7 @@ type countingClient struct {
 	next    uint32
 }
 
-// countingWindow is all the flow control that HTTP/2 has; the client gives it back when half is used.
+// countingWindow is all the flow control that HTTP/2 has. The client gives back what it used after each range.
 const countingWindow = 1<<31 - 1
 
 func newCountingClient(b *testing.B, addr string) *countingClient {
@@ -119,10 +120,11 @@ func (c *countingClient) fetch() (int, error) {
 	if err := errors.Join(err, c.framer.WriteData(id, true, c.body)); err != nil {
 		return 0, err
 	}
-	return c.count()
+	return c.count(id)
 }
 
-func (c *countingClient) count() (total int, err error) {
+// count reads until the stream ends. Frames of earlier streams may come late: net/http resets streams whose request it did not read.
+func (c *countingClient) count(id uint32) (total int, err error) {
 	for {
 		frame, err := c.framer.ReadFrame()
 		if err != nil {
@@ -139,13 +141,17 @@ func (c *countingClient) count() (total int, err error) {
 			if !f.IsAck() {
 				err = c.framer.WritePing(true, f.Data)
 			}
-		case *http2.GoAwayFrame, *http2.RSTStreamFrame:
-			err = errors.New("the server hung up")
+		case *http2.GoAwayFrame:
+			err = fmt.Errorf("the server hung up: %s", f.ErrCode)
+		case *http2.RSTStreamFrame:
+			if f.StreamID == id {
+				err = fmt.Errorf("the server gave the stream up: %s", f.ErrCode)
+			}
 		}
 		if err != nil {
 			return total, err
 		}
-		if frame.Header().Flags.Has(http2.FlagDataEndStream) && (frame.Header().Type == http2.FrameData || frame.Header().Type == http2.FrameHeaders) {
+		if h := frame.Header(); h.StreamID == id && h.Flags.Has(http2.FlagDataEndStream) && (h.Type == http2.FrameData || h.Type == http2.FrameHeaders) {
 			return total, c.giveBack(total)
 		}
 	}

@@ -29,8 +29,9 @@ type fakeSource struct {
 	runLen   int                       // blocks per run; 0 means 7
 	noTip    bool                      // blocks can be read, the tip is not known
 	viewErr  error
-	before   func(ctx context.Context, run int) error // called before each run of an iteration
-	mangle   func(run int, f *chain.Frames)           // changes what the source gives
+	before   func(ctx context.Context, run int) error                    // called before each run of an iteration
+	mangle   func(run int, f *chain.Frames)                              // changes what the source gives
+	frame    func(dst []byte, h chain.Height, p chain.Projection) []byte // nil: of blocks, by project
 	origin   chain.Origin
 	buffers  chain.BufferPool
 	opened   atomic.Int64
@@ -131,7 +132,11 @@ func heightsOf(from, to chain.Height) []chain.Height {
 func (v *fakeView) frames(heights []chain.Height, p chain.Projection) chain.Frames {
 	buf := v.buffers.Get()
 	for _, h := range heights {
-		*buf = appendFrame(*buf, project(v.blocks[h], p))
+		if v.frame != nil {
+			*buf = v.frame(*buf, h, p)
+		} else {
+			*buf = appendFrame(*buf, project(v.blocks[h], p))
+		}
 	}
 	low := min(heights[0], heights[len(heights)-1])
 	return chain.Frames{

@@ -52,8 +52,9 @@ var errClientGone = errors.New("the client is gone")
 // the client's only when it is ctx's.
 func statusOf(ctx context.Context, err error) *status.Status {
 	var (
-		own   *refusal
-		above *chain.AboveTipError
+		own        *refusal
+		above      *chain.AboveTipError
+		unreadable *chain.UnreadableError
 	)
 	switch {
 	case err == nil:
@@ -75,6 +76,7 @@ func statusOf(ctx context.Context, err error) *status.Status {
 	case errors.Is(err, chain.ErrBusy):
 		return busyStatus()
 	case errors.Is(err, chain.ErrUnavailable),
+		errors.As(err, &unreadable),                                                // whoever could answer in the store's place did not
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // ours, not the client's: somebody was too slow
 		return status.New(codes.Unavailable, textUnavailable)
 	}
