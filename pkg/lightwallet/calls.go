@@ -33,14 +33,15 @@ type call struct {
 
 type callKey struct{}
 
-// Stats is what a Server counts. All numbers are since New, those of the second block are now.
+// Stats is what a Server counts. All numbers are since New, those of the second group are now.
 type Stats struct {
 	Framed          bool      // ranges go out as runs of frames; false: one message at a time, several times slower
 	FallbackStreams uint64    // streams that had to be sent one message at a time
 	BlocksServed    [2]uint64 // by chain.Origin, counted while streams run
 	Panics          uint64    // calls that ended with INTERNAL because a handler panicked
 
-	Calls int64 // in progress, streams among them
+	Calls   int64 // in progress, streams among them
+	Streams int64 // in progress
 }
 
 // counters are the live form of Stats.
@@ -49,6 +50,7 @@ type counters struct {
 	blocks          [2]atomic.Uint64
 	panics          atomic.Uint64
 	calls           atomic.Int64
+	streams         atomic.Int64
 }
 
 // served counts blocks that were handed to the transport.
@@ -110,6 +112,8 @@ func (g *guard) unary(method string, handle grpc.MethodHandler) grpc.MethodHandl
 func (g *guard) stream(method string, handle grpc.StreamHandler) grpc.StreamHandler {
 	limit := requestLimit(method)
 	return func(srv any, stream grpc.ServerStream) error {
+		g.counters.streams.Add(1)
+		defer g.counters.streams.Add(-1)
 		return g.run(stream.Context(), method, func(ctx context.Context) error {
 			return handle(srv, &guardedStream{ServerStream: stream, ctx: ctx, limit: limit})
 		})

@@ -209,8 +209,8 @@ func TestStalledReader(t *testing.T) {
 			if served := s.Stats().BlocksServed[chain.FromIndex]; served > stalled*2_500 {
 				t.Errorf("%d blocks were taken from the source", served)
 			}
-			if s.Stats().Calls != stalled {
-				t.Errorf("%d calls in progress", s.Stats().Calls)
+			if stats := s.Stats(); stats.Calls != stalled || stats.Streams != stalled {
+				t.Errorf("%d calls and %d streams in progress", stats.Calls, stats.Streams)
 			}
 
 			// Another reader does not notice.
@@ -221,7 +221,10 @@ func TestStalledReader(t *testing.T) {
 			}
 
 			cancel()
-			eventually(t, "the calls have ended and all runs are released", func() bool { return s.Stats().Calls == 0 && held() == 0 })
+			eventually(t, "the calls have ended and all runs are released", func() bool {
+				stats := s.Stats()
+				return stats.Calls == 0 && stats.Streams == 0 && held() == 0
+			})
 		})
 	}
 }

@@ -216,5 +216,6 @@ func (s *Server) Stats() Stats {
 		BlocksServed:    [2]uint64{s.counters.blocks[chain.FromIndex].Load(), s.counters.blocks[chain.FromZebra].Load()},
 		Panics:          s.counters.panics.Load(),
 		Calls:           s.counters.calls.Load(),
+		Streams:         s.counters.streams.Load(),
 	}
 }
