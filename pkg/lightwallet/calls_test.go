@@ -1,7 +1,6 @@
 package lightwallet
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -109,7 +108,7 @@ func TestMalformedRequest(t *testing.T) {
 
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log logBuffer
 	s := start(t, &fakeSource{blocks: fakeBlocks(tip + 1), before: func(_ context.Context, run int) error {
 		if run == 1 {
 			panic("boom")
@@ -135,12 +134,12 @@ func TestPanic(t *testing.T) {
 // Details of an internal error are logged and not sent.
 func TestInternalErrorIsLogged(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log logBuffer
 	s := start(t, &fakeSource{viewErr: errFake}, func(o *Options, _ *bool) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	_, err := s.dial(t).GetBlock(t.Context(), byHeight(3))
 	requireStatus(t, err, codes.Internal, textInternal)
 	if !strings.Contains(log.String(), errFake.Error()) {
-		t.Errorf("the log says %s", &log)
+		t.Errorf("the log says %s", log.String())
 	}
 }
 

@@ -1,7 +1,6 @@
 package lightwallet
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -251,14 +250,14 @@ func TestStartUpLine(t *testing.T) {
 		{[]testOption{withFallback}, "level=WARN"},
 		{[]testOption{withFallback}, "framed=false"},
 	} {
-		var log bytes.Buffer
+		var log logBuffer
 		options := append(c.options, func(o *Options, _ *bool) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		s := start(t, &fakeSource{blocks: fakeBlocks(3)}, options...)
 		if _, err := s.dial(t).GetLatestBlock(t.Context(), &walletrpc.ChainSpec{}); err != nil { // it has started
 			t.Fatal(err)
 		}
 		if !strings.Contains(log.String(), c.want) {
-			t.Errorf("the log lacks %q: %s", c.want, &log)
+			t.Errorf("the log lacks %q: %s", c.want, log.String())
 		}
 	}
 }
