@@ -19,7 +19,7 @@ func TestUnhex(t *testing.T) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	for _, digits := range []string{"", hex.EncodeToString(all), strings.ToUpper(hex.EncodeToString(all)), "aB0f"} {
+	for _, digits := range []string{"", hex.EncodeToString(all), strings.ToUpper(hex.EncodeToString(all)), "aB0f", "0123456789AbCdEf", "0123456789AbCdEfFf"} {
 		want, err := hex.DecodeString(digits)
 		if err != nil {
 			t.Fatal(err)
@@ -28,14 +28,17 @@ func TestUnhex(t *testing.T) {
 			t.Errorf("%q: %x, %v", digits, got, err)
 		}
 	}
-	if _, err := unhex([]byte("abc")); err == nil || err.Error() != " from : the result has 3 hex digits, an odd number; "+hintReply {
+	if _, err := unhex([]byte("abc")); err == nil || err.Error() != " from : the result is not a string of hex digits: encoding/hex: odd length hex string; "+hintReply {
 		t.Errorf("odd: %v", err)
 	}
 	for c := range 256 {
-		s := []byte{'0', '0', byte(c), '0'}
-		_, err := unhex(s)
-		if ok := strings.ContainsRune("0123456789abcdefABCDEF", rune(c)); ok != (err == nil) {
-			t.Errorf("%q: %v", s, err)
+		ok := strings.IndexByte("0123456789abcdefABCDEF", byte(c)) >= 0
+		for i := range 14 { // in a whole word, and in what is left after it
+			s := []byte("0123456789abcd")
+			s[i] = byte(c)
+			if _, err := unhex(s); ok != (err == nil) {
+				t.Errorf("%q: %v", s, err)
+			}
 		}
 	}
 }
@@ -66,7 +69,7 @@ func TestRawResult(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"result":"0a0b`:                                     "not valid JSON",
 		`{"jsonrpc":"2.0","id":7,"result":{}}`:                                       "the result is {}, not a string of hex digits",
 		`{"jsonrpc":"2.0","id":7,"result":null}`:                                     "the result is null, not a string of hex digits",
-		`{"jsonrpc":"2.0","id":7,"result":"0a0"}`:                                    "3 hex digits",
+		`{"jsonrpc":"2.0","id":7,"result":"0a0"}`:                                    "odd length hex string",
 		`{"jsonrpc":"2.0","id":7,"result":"0g"}`:                                     "not a string of hex digits",
 		`{"jsonrpc":"2.0","id":7,"error":{"code":-8,"message":"\"result\":\"00\""}}`: `code -8: "result":"00"`,
 	} {

@@ -328,7 +328,7 @@ func TestBlocksErrorEndsInOrder(t *testing.T) {
 		{"no block", zebratest.Fault{Where: at, Result: `"0400"`}, Fatal,
 			"getblock height 40 from URL: block 40: block header at byte 0: 140 bytes needed, 2 left; " + hintBlock, nil},
 		{"not hex", zebratest.Fault{Where: at, Result: `"zz"`}, Fatal,
-			"getblock height 40 from URL: the result is not a string of hex digits; " + hintReply, nil},
+			"getblock height 40 from URL: the result is not a string of hex digits: encoding/hex: invalid byte: U+007A 'z'; " + hintReply, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ const (
 
 // permits decides who may ask Zebra next, and what may be read ahead. All its state, and that of its flows, is guarded by mu.
 //
-// Interactive calls are served in the order in which they came, before any bulk. Of the two bulk classes the one with fewer requests
+// Interactive calls are served in the order in which they came, polls of the tip first, before any bulk. Of the two bulk classes the one with fewer requests
 // in flight is next; of the flows of a class, the one with the fewest, and among equals the one that was served longest ago.
 type permits struct {
 	mu      sync.Mutex
@@ -87,7 +87,11 @@ func (p *permits) acquire(ctx context.Context, u urgency, limit time.Duration) e
 		return nil
 	}
 	w := &permitReply{make(chan struct{})}
-	p.waiting = append(p.waiting, w)
+	if u == poll {
+		p.waiting = slices.Insert(p.waiting, 0, w) // a queue of others does not make Zebra look dead
+	} else {
+		p.waiting = append(p.waiting, w)
+	}
 	p.mu.Unlock()
 
 	limit = min(limit, permitWait)

@@ -246,6 +246,31 @@ func TestAllTogetherBounded(t *testing.T) {
 	})
 }
 
+func TestPollGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorkbench(MaxInFlight)
+		f := b.flow(Build)
+		var order []urgency
+		for _, u := range []urgency{urgent, poll} {
+			go func() {
+				if err := b.acquire(t.Context(), u, time.Second); err != nil {
+					t.Error(err)
+				}
+				order = append(order, u)
+			}()
+			synctest.Wait()
+		}
+		for range 2 {
+			b.end(f, nil)
+			synctest.Wait()
+		}
+		if want := []urgency{poll, urgent}; !slices.Equal(order, want) {
+			t.Errorf("served %v, want %v", order, want)
+		}
+	})
+}
+
 func TestPermitWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
