@@ -114,7 +114,7 @@ type header struct {
 	solution                      []byte
 }
 
-// parseHeader reads the header of a raw block (zebra protocol specification section 7.6).
+// parseHeader reads the header of a raw block (protocol specification section 7.6).
 func parseHeader(raw []byte) (header, error) {
 	const fixed = 4 + 32 + 32 + 32 + 4 + 4 + 32
 	if len(raw) < fixed+3 {

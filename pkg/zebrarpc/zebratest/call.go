@@ -120,8 +120,10 @@ type blockRef struct {
 // parseRef reads getblock's first parameter: 64 hex digits are a hash, a decimal number up to MaxHeight is a height, and a negative
 // number counts from the tip, which is -1. Zebra steps down before it adds the one, so that genesis cannot be named in this way.
 func parseRef(s string, tip chain.Height) (blockRef, bool) {
-	if hash, err := chain.ParseHash(s); err == nil {
-		return blockRef{hash: hash, byHash: true}, true
+	if len(s) == 2*len(chain.Hash{}) {
+		if hash, err := chain.ParseHash(s); err == nil {
+			return blockRef{hash: hash, byHash: true}, true
+		}
 	}
 	h, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || h > int64(chain.MaxHeight) || h == 0 && s[0] == '-' {

@@ -11,7 +11,7 @@ import (
 // What happens, happens in the order of the fields.
 type Fault struct {
 	Method string          // "" meets every method
-	Where  func(Call) bool // nil meets every call of the method; see AtHeight
+	Where  func(Call) bool // nil meets every call of the method; see AtHeight. It must not use the Node
 	Times  int             // how many calls it meets before it is used up; 0: until removed
 
 	Delay time.Duration // waits before the call is executed, unless the client leaves

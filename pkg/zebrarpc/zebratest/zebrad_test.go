@@ -76,7 +76,9 @@ func startZebrad(t *testing.T) endpoint {
 	address, ended := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
 			fmt.Fprintln(&log, lines.Text())
 			if _, a, ok := strings.Cut(lines.Text(), "Opened RPC endpoint at "); ok {
 				address <- a
