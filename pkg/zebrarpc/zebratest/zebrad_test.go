@@ -53,7 +53,7 @@ func startZebrad(t *testing.T) endpoint {
 	binary := os.Getenv("ZSIDECAR_ZEBRAD")
 	if binary == "" {
 		const text = "ZSIDECAR_ZEBRAD is not set: set it to the path of a zebrad 7.0.0 binary (scripts/zebrad.sh prints one)"
-		if os.Getenv("ZSIDECAR_REQUIRE_ZEBRAD") == "1" {
+		if os.Getenv("ZSIDECAR_REQUIRE_REAL") == "1" {
 			t.Fatal(text)
 		}
 		t.Skip(text)
