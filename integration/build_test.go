@@ -60,12 +60,25 @@ func testServesWhileBuilding(t *testing.T, s setup) {
 	if took < 20*time.Second {
 		t.Errorf("the build took only %v, so that it shows little: want at least 20s", took)
 	}
+	awaitSwitch(t, c)
 	readers.awaitPass(t)
 	readers.stop()
 	if c.served("zebra") <= 0 || c.served("index") <= 0 {
 		t.Errorf("blocks served: %v by zebra, %v by the index; want both", c.served("zebra"), c.served("index"))
 	}
 	c.stop()
+}
+
+// awaitSwitch waits until Zebra serves no block any more, not even to streams that were open when the index became complete.
+func awaitSwitch(t *testing.T, c *sidecar) {
+	t.Helper()
+	last, since := -1.0, time.Now()
+	await(t, "all open streams move to the index", 10*time.Second, func() bool {
+		if served := c.served("zebra"); served != last {
+			last, since = served, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
 }
 
 // readers are clients that stream the whole chain again and again, each in its own way, and compare every byte.

@@ -43,22 +43,23 @@ func requireUnary(t *testing.T, w *wallet, full []*walletrpc.CompactBlock) {
 	t.Helper()
 	for _, q := range []query{{method: getBlock}, {method: getBlockNullifiers}} {
 		for height, block := range full {
-			got, err := w.readBlock(t.Context(), q.method, height)
-			if err != nil {
-				t.Fatalf("%s %d: %v", q.method, height, err)
-			}
-			if err := sameBlock(got, encode(t, q.cut(block))); err != nil {
-				t.Fatalf("%s %d: %v", q.method, height, err)
+			want := encode(t, q.cut(block))
+			requireBlock(t, w, q.method, 0, block.Hash, want)
+			if height > 0 { // height 0 stands for no height
+				requireBlock(t, w, q.method, height, nil, want)
 			}
 		}
 	}
-	byHash := &walletrpc.BlockID{Hash: full[21].Hash}
-	var got []byte
-	if err := w.call(t.Context(), getBlock, byHash, &got); err != nil {
-		t.Fatalf("GetBlock by hash: %v", err)
+}
+
+func requireBlock(t *testing.T, w *wallet, method string, height int, hash, want []byte) {
+	t.Helper()
+	got, err := w.readBlock(t.Context(), method, height, hash...)
+	if err != nil {
+		t.Fatalf("%s of height %d, hash %x: %v", method, height, hash, err)
 	}
-	if err := sameBlock(got, encode(t, query{method: getBlock}.cut(full[21]))); err != nil {
-		t.Fatalf("GetBlock by hash: %v", err)
+	if err := sameBlock(got, want); err != nil {
+		t.Fatalf("%s of height %d, hash %x: %v", method, height, hash, err)
 	}
 }
 

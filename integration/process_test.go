@@ -3,7 +3,10 @@ package integration
 import (
 	"bytes"
 	"net"
+	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,6 +28,10 @@ func startProcess(tb testing.TB, name, path string, args ...string) *process {
 	p := &process{tb: tb, name: name, cmd: exec.Command(path, args...), output: &logBuffer{}, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = dieWithParent()
+	// Neither program shall take our own variables, or the developer's, for settings.
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "ZSIDECAR_") || strings.HasPrefix(entry, "ZAINO_") || strings.HasPrefix(entry, "ZEBRA_")
+	})
 	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("start %s: %v", name, err)

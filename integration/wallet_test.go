@@ -138,10 +138,11 @@ func (w *wallet) readRange(ctx context.Context, q query, from, to int, want [][]
 	return nil
 }
 
-// readBlock asks for one block by height through one of the unary methods.
-func (w *wallet) readBlock(ctx context.Context, method string, height int) ([]byte, error) {
+// readBlock asks for one block through one of the unary methods: by height, or by hash where that is given.
+func (w *wallet) readBlock(ctx context.Context, method string, height int, hash ...byte) ([]byte, error) {
 	var got []byte
-	return got, w.call(ctx, method, &walletrpc.BlockID{Height: uint64(height)}, &got)
+	err := w.call(ctx, method, &walletrpc.BlockID{Height: uint64(height), Hash: hash}, &got)
+	return got, err
 }
 
 // sameBlock explains how two serialized compact blocks differ.

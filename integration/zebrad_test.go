@@ -123,6 +123,16 @@ func (n *node) hashAt(height int) string {
 	return hash
 }
 
+// invalidate takes the best chain's block of that height, and all above it, out of the chain. Zebra answers before that has happened.
+func (n *node) invalidate(height int) {
+	n.tb.Helper()
+	n.call(nil, "invalidateblock", n.hashAt(height))
+	await(n.tb, fmt.Sprintf("zebra's tip falls to %d", height-1), 5*time.Second, func() bool {
+		now, _ := n.tip()
+		return now == height-1
+	})
+}
+
 // mine adds count blocks that pay the address, and returns the new height.
 func (n *node) mine(count int, address string) int {
 	n.tb.Helper()
