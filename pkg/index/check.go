@@ -370,11 +370,3 @@ func (c *checker) others() error {
 		return nil
 	})
 }
-
-// missing gives badger.ErrKeyNotFound our own words.
-func missing(err error) error {
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return errMissing
-	}
-	return err
-}

@@ -125,15 +125,6 @@ func readState(txn *badger.Txn) (st state, err error) {
 	return st, nil
 }
 
-// readRow calls fn with the value of a key; it is valid during the call.
-func readRow(txn *badger.Txn, key []byte, fn func(row []byte) error) error {
-	item, err := txn.Get(key)
-	if err != nil {
-		return err
-	}
-	return item.Value(fn)
-}
-
 // saveState commits nothing but the state and the rows due to be deleted.
 func (s *Store) saveState() error { return s.apply(&batch{}, s.state) }
 

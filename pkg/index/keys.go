@@ -51,11 +51,14 @@ func (k transparentKey) String() string {
 	return fmt.Sprintf("%s%d", prefixTransparent, chain.Height(k))
 }
 
-func (k recentKey) bytes() []byte {
-	b := make([]byte, 0, len(prefixRecent)+4+32)
-	b = append(b, prefixRecent...)
-	b = binary.BigEndian.AppendUint32(b, uint32(k.Height))
-	return append(b, k.Hash[:]...)
+const recentKeyLen = len(prefixRecent) + 4 + 32
+
+func (k recentKey) bytes() []byte { return k.append(make([]byte, 0, recentKeyLen)) }
+
+func (k recentKey) append(dst []byte) []byte {
+	dst = append(dst, prefixRecent...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(k.Height))
+	return append(dst, k.Hash[:]...)
 }
 
 func (k recentKey) String() string { return fmt.Sprintf("%s%d/%s", prefixRecent, k.Height, k.Hash) }

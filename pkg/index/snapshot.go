@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -43,6 +44,18 @@ type recentBlock struct {
 
 // recentAt returns a recent block by height, which must be in sealed..tip.
 func (s *snapshot) recentAt(h chain.Height) *recentBlock { return &s.recent[h-s.sealed.blocks] }
+
+// recentHeightOf finds a recent block, the newest first, since those are what wallets mostly ask for.
+func (s *snapshot) recentHeightOf(hash chain.Hash) (chain.Height, bool) {
+	start := binary.LittleEndian.Uint64(hash[:])
+	for i := len(s.recent) - 1; i >= 0; i-- {
+		r := &s.recent[i]
+		if binary.LittleEndian.Uint64(r.hash[:]) == start && r.hash == hash {
+			return s.sealed.blocks + chain.Height(i), true
+		}
+	}
+	return 0, false
+}
 
 // segmentAt returns the segment of a sealed height.
 func (s *snapshot) segmentAt(h chain.Height) *segment {

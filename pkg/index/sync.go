@@ -37,11 +37,17 @@ func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
 		}
 		b.suspect = false
 	}
-	from := b.end().blocks
-	if tip.Height < from {
-		return nil
-	}
 	b.resume()
+	if from := b.end().blocks; from <= tip.Height {
+		if err := b.fetch(ctx, from, tip); err != nil {
+			return err
+		}
+	}
+	return b.flush(ctx, tip)
+}
+
+// fetch connects the blocks from..tip; the last of them may be left for flush.
+func (b *Builder) fetch(ctx context.Context, from chain.Height, tip chain.BlockID) error {
 	for f, err := range b.node.Blocks(ctx, from, tip.Height) {
 		if err != nil {
 			// What arrived before is good, and asking for it again costs the node more than it costs us to keep it.
@@ -54,7 +60,7 @@ func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
 	if b.end().blocks <= tip.Height {
 		return fmt.Errorf("fetch block %d: the node sent none: %w", b.end().blocks, chain.ErrUnavailable)
 	}
-	return b.flush(ctx, tip)
+	return nil
 }
 
 // add appends a fetched block to our chain, and commits what is due.

@@ -1,0 +1,85 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// readRow calls fn with the value of a key; it is valid during the call.
+func readRow(txn *badger.Txn, key []byte, fn func(row []byte) error) error {
+	item, err := txn.Get(key)
+	if err != nil {
+		return err
+	}
+	return item.Value(fn)
+}
+
+// missing gives badger.ErrKeyNotFound our own words.
+func missing(err error) error {
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return errMissing
+	}
+	return err
+}
+
+// withSegment reads a segment row and verifies what was not verified yet. Errors of fn mark the segment as corrupt, since rows that
+// passed their checksums are what the builder wrote.
+func (s *Store) withSegment(txn *badger.Txn, g *segment, fn func(segmentRow) error) error {
+	if c := g.corrupt.Load(); c != nil {
+		return c
+	}
+	key := segmentKey(g.last)
+	err := readRow(txn, key.bytes(), func(v []byte) error {
+		row, err := decodeSegment(v)
+		if err != nil {
+			return err
+		}
+		if g.checked.Load()&framesChecked == 0 {
+			if err := errors.Join(row.verifyTables(), row.verifyFrames()); err != nil {
+				return err
+			}
+			g.checked.Or(framesChecked)
+		}
+		if row.first != g.first || row.ends.len() != g.count() {
+			return fmt.Errorf("it says %d blocks from %d: %w", row.ends.len(), row.first, errTable)
+		}
+		return fn(row)
+	})
+	return s.rowError(g, key.String(), err)
+}
+
+// withTransparent reads the transparent row of a segment like withSegment.
+func (s *Store) withTransparent(txn *badger.Txn, g *segment, fn func(transparentRow) error) error {
+	key := transparentKey(g.last)
+	err := readRow(txn, key.bytes(), func(v []byte) error {
+		row, err := decodeTransparent(v)
+		if err != nil {
+			return err
+		}
+		if g.checked.Load()&columnsChecked == 0 {
+			if err := row.verify(); err != nil {
+				return err
+			}
+			g.checked.Or(columnsChecked)
+		}
+		if row.first != g.first || row.ends.len() != g.count() {
+			return fmt.Errorf("it says %d blocks from %d: %w", row.ends.len(), row.first, errTable)
+		}
+		return fn(row)
+	})
+	return s.rowError(g, key.String(), err)
+}
+
+// rowError turns what went wrong with a row into the segment's CorruptError.
+func (s *Store) rowError(g *segment, key string, err error) error {
+	var c *CorruptError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &c):
+		return err
+	}
+	return s.markCorrupt(g, key, missing(err))
+}
