@@ -21,6 +21,10 @@ const (
 	// rangePatience is how long an iteration of Range goes on while a block keeps failing and no other arrives.
 	rangePatience = 10 * time.Second
 
+	// earlyRelease is the length of a body, in bytes, from which encoding takes so long that Zebra should work on meanwhile. Below,
+	// waking another worker would cost more than it brings.
+	earlyRelease = 64 << 10
+
 	// warnEvery is the number of tries of one block between two warnings in the log.
 	warnEvery = 15
 )
@@ -76,7 +80,7 @@ type fetch struct {
 func newFetch(ctx context.Context, c *Client, from, to chain.Height, class Class) *fetch {
 	f := &fetch{client: c, from: from, down: from > to, class: class}
 	f.count = int(max(from, to)) - int(min(from, to)) + 1
-	// A worker gives its permit back before it encodes: there are more workers than permits, to use all of those meanwhile.
+	// A worker that encodes a large block has given its permit back: there are more workers than permits, to use all of those meanwhile.
 	f.most = int32(min(f.count, c.options.InFlight+runtime.GOMAXPROCS(0)))
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	f.flow = newFlow(c.permits, class, f.count)
@@ -104,16 +108,14 @@ func (f *fetch) work() {
 	encoder := f.client.encoders.get()
 	defer f.client.encoders.put(encoder)
 	w := newFlowWaiter()
-	for first := true; ; first = false {
-		i, ok := f.flow.begin(w)
-		if !ok {
-			return
-		}
-		if first {
-			f.spawn()
-		}
+	i, ok := f.flow.begin(w)
+	if !ok {
+		return
+	}
+	f.spawn()
+	for ok {
 		b, err := f.fetch(w, i, encoder)
-		f.flow.finish(i, b, err)
+		i, ok = f.flow.deliver(w, i, b, err)
 	}
 }
 
@@ -144,6 +146,7 @@ func (f *fetch) fetch(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Bloc
 		if try%warnEvery == 0 {
 			f.client.log.Warn("zebra: a block cannot be had yet", "height", f.height(i), "tries", try, "err", err)
 		}
+		f.flow.release(w, err)
 		select {
 		case <-time.After(jitter(pause)):
 		case <-f.ctx.Done():
@@ -162,22 +165,23 @@ func (f *fetch) outOfPatience(begun, now time.Time) bool {
 	return f.class == Range && now.Sub(begun) >= rangePatience && now.UnixNano()-f.arrival.Load() >= int64(rangePatience)
 }
 
-// once asks for block i and encodes it. The permit goes back as soon as the body is here.
+// once asks for block i and encodes it. The permit for a large block goes back as soon as its body is here.
 func (f *fetch) once(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Block, error) {
 	c, h := f.client, f.height(i)
 	q := rawQuery(h)
 	if err := c.checkHeight(&q, h); err != nil {
-		f.flow.release(w, err)
 		return nil, err
 	}
 	a, err := c.send(f.ctx, &q, func(size int) { f.flow.expect(i, size) })
-	f.flow.release(w, err)
 	if err != nil {
 		q.subject = atHeight(h)
 		c.stats.failed(q.method, err)
 		return nil, c.locate(&q, err)
 	}
 	defer a.drop()
+	if len(*a.body) >= earlyRelease {
+		f.flow.release(w, nil)
+	}
 	b, err := f.encode(&q, a, h, encoder)
 	return b, about(c.answered(&q, err), chain.ErrAboveTip)
 }

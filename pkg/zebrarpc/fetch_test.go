@@ -257,6 +257,45 @@ func TestBlocksRepeatsOneHeight(t *testing.T) {
 	})
 }
 
+// A worker that waits to try again keeps nobody else from asking.
+func TestPauseHoldsNoPermit(t *testing.T) {
+	t.Parallel()
+	blocks := newBlockHex(60, chaintest.Small)
+	for name, fail := range map[string]func(question) (*http.Response, error){
+		"refused":    func(question) (*http.Response, error) { return nil, syscall.ECONNREFUSED },
+		"warming up": func(q question) (*http.Response, error) { return q.failure(-28, "Loading") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var up atomic.Bool
+				c := fakeClient(t, Options{InFlight: 1}, func(q question) (*http.Response, error) {
+					if q.height() == 3 && !up.Load() {
+						return fail(q)
+					}
+					return blocks.answer(q)
+				})
+				begin := time.Now()
+				n := 0
+				for _, err := range c.Blocks(t.Context(), 0, 59, Build) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n++; n == 3 {
+						synctest.Wait()
+						if s := c.Stats(); s.InFlight != 0 || time.Since(begin) != 0 {
+							t.Errorf("%d in flight after %v", s.InFlight, time.Since(begin))
+						}
+						if got := drain(c, t.Context(), 10, 40, Range, nil); got.err != nil || len(got.ids) != 31 || time.Since(begin) != 0 {
+							t.Errorf("beside the pause: %d blocks after %v, %v", len(got.ids), time.Since(begin), got.err)
+						}
+						up.Store(true)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestBlocksPatience(t *testing.T) {
 	t.Parallel()
 	blocks := newBlockHex(100, chaintest.Small)

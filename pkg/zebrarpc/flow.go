@@ -39,12 +39,12 @@ type slot struct {
 	held  int64 // bytes reserved for the body, then those of the block
 }
 
-// flowWaiter is a worker of a flow, as it waits for a permit.
+// flowWaiter is a worker of a flow: it waits for a permit, or has one.
 type flowWaiter struct {
-	index int // of its block; -1 while it waits for any
-	ok    bool
-	epoch int // of permits, when it got the permit
-	woken chan struct{}
+	index  int // of its block; -1 while it waits for any
+	permit bool
+	epoch  int // of permits, when it got the permit
+	woken  chan struct{}
 }
 
 func newFlowWaiter() *flowWaiter { return &flowWaiter{woken: make(chan struct{}, 1)} }
@@ -102,9 +102,9 @@ func (f *flow) grant(self *flowWaiter) {
 	}
 }
 
-// answer tells a waiting worker whether it may go on.
-func (w *flowWaiter) answer(ok bool, self *flowWaiter) {
-	w.ok = ok
+// answer tells a waiting worker whether it has got a permit; without one it is not needed any more.
+func (w *flowWaiter) answer(permit bool, self *flowWaiter) {
+	w.permit = permit
 	if w != self {
 		w.woken <- struct{}{}
 	}
@@ -120,13 +120,19 @@ func (f *flow) dismiss() {
 
 // begin waits until the next block may be asked for and returns its index. False means that the worker is not needed any more.
 func (f *flow) begin(w *flowWaiter) (int, bool) {
+	f.permits.mu.Lock()
+	return f.waitForNext(w)
+}
+
+// waitForNext is begin with permits.mu held; it unlocks.
+func (f *flow) waitForNext(w *flowWaiter) (int, bool) {
 	p := f.permits
-	p.mu.Lock()
 	if f.closed || f.next >= f.end {
+		p.dispatch(nil)
 		p.mu.Unlock()
 		return 0, false
 	}
-	w.index, w.ok = -1, false
+	w.index = -1
 	f.idle = append(f.idle, w)
 	p.dispatch(w)
 	ok := f.wait(w)
@@ -141,7 +147,7 @@ func (f *flow) again(w *flowWaiter, i int) bool {
 		p.mu.Unlock()
 		return false
 	}
-	w.index, w.ok = i, false
+	w.index = i
 	f.retrying = append(f.retrying, w)
 	p.dispatch(w)
 	return f.wait(w)
@@ -149,24 +155,32 @@ func (f *flow) again(w *flowWaiter, i int) bool {
 
 // wait unlocks, and returns when w was answered.
 func (f *flow) wait(w *flowWaiter) bool {
-	granted := w.ok
+	granted := w.permit
 	f.permits.mu.Unlock()
 	if granted {
 		return true
 	}
 	<-w.woken
-	return w.ok
+	return w.permit
 }
 
-// release gives back the permit of a worker whose request ended, well or with err.
+// release gives back the permit of a worker whose request ended, well or with err, if it still has it.
 func (f *flow) release(w *flowWaiter, err error) {
 	p := f.permits
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f.inFlight--
-	p.bulk[f.class]--
-	p.settle(w.epoch, err)
+	f.returnPermit(w, err)
 	p.dispatch(nil)
+}
+
+// returnPermit is release without granting the permit to another.
+func (f *flow) returnPermit(w *flowWaiter, err error) {
+	if w.permit {
+		w.permit = false
+		f.inFlight--
+		f.permits.bulk[f.class]--
+		f.permits.settle(w.epoch, err)
+	}
 }
 
 // expect corrects the reservation of block i when the length of its body is known.
@@ -180,28 +194,21 @@ func (f *flow) expect(i, size int) {
 	p.observe(int64(size))
 }
 
-// finish delivers block i, or the error that ends the iteration there.
-func (f *flow) finish(i int, b *chain.Block, err error) {
+// deliver hands in block i, or the error that ends the iteration there, gives back the worker's permit if it still has it, and then is
+// begin: the worker is the first to be asked to go on, so that small blocks pass without waking another.
+func (f *flow) deliver(w *flowWaiter, i int, b *chain.Block, err error) (int, bool) {
 	var held int64
 	if b != nil {
 		held = int64(cap(b.Shielded) + cap(b.Transparent))
 	}
 	p := f.permits
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	f.returnPermit(w, err)
 	s := f.slot(i)
 	p.hold(f, held-s.held)
 	*s = slot{done: true, block: b, err: err, held: held}
 	if err != nil && i < f.end {
-		f.end = i + 1
-		f.dismiss()
-		f.retrying = slices.DeleteFunc(f.retrying, func(w *flowWaiter) bool {
-			if w.index < f.end {
-				return false
-			}
-			w.answer(false, nil)
-			return true
-		})
+		f.endAfter(i)
 	}
 	if i == f.head {
 		select {
@@ -209,7 +216,20 @@ func (f *flow) finish(i int, b *chain.Block, err error) {
 		default:
 		}
 	}
-	p.dispatch(nil)
+	return f.waitForNext(w)
+}
+
+// endAfter makes block i the last one.
+func (f *flow) endAfter(i int) {
+	f.end = i + 1
+	f.dismiss()
+	f.retrying = slices.DeleteFunc(f.retrying, func(w *flowWaiter) bool {
+		if w.index < f.end {
+			return false
+		}
+		w.answer(false, nil)
+		return true
+	})
 }
 
 // take waits for the next block of the iteration. The block is the caller's. ready tells whether the one after it has arrived already.

@@ -43,11 +43,11 @@ func (b *workbench) flow(class Class) *flow {
 func (b *workbench) collect() {
 	for f, waiting := range b.idle {
 		b.idle[f] = slices.DeleteFunc(waiting, func(w *flowWaiter) bool {
-			if w.ok {
+			if w.permit {
 				<-w.woken
 				b.busy[f] = append(b.busy[f], w)
 			}
-			return w.ok
+			return w.permit
 		})
 	}
 }
@@ -57,14 +57,14 @@ func (b *workbench) end(f *flow, err error) {
 	w := b.busy[f][0]
 	b.busy[f] = b.busy[f][1:]
 	b.mu.Lock()
-	i := w.index
-	w.index, w.ok = -1, false
+	f.returnPermit(w, err)
+	f.head = max(f.head, w.index+1)
+	b.hold(f, -f.slot(w.index).held)
+	w.index = -1
 	f.idle = append(f.idle, w)
-	f.head = max(f.head, i+1)
-	b.hold(f, -f.slot(i).held)
+	b.dispatch(nil)
 	b.mu.Unlock()
 	b.idle[f] = append(b.idle[f], w)
-	f.release(w, err)
 	b.collect()
 }
 
