@@ -13,21 +13,17 @@ import (
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
-// TestBadStart starts zsidecar while Zebra cannot be asked, for one reason after the other: it says so naming the URL, lives on,
-// answers UNAVAILABLE, and is well as soon as the reason is gone.
-func TestBadStart(t *testing.T) {
-	t.Parallel()
-	n := fixtureNode(t, "")
-	secret, err := os.ReadFile(n.cookie())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := []struct {
-		name   string
-		hurt   func(p *proxy, cookie string)
-		heal   func(p *proxy, cookie string)
-		reason []string // the log names one of these beside the URL
-	}{
+// badStart is a reason why Zebra cannot be asked.
+type badStart struct {
+	name   string
+	hurt   func(p *proxy, cookie string)
+	heal   func(p *proxy, cookie string)
+	reason []string // the log names one of these beside the URL
+}
+
+func badStarts(t *testing.T, secret string) []badStart {
+	restore := func(_ *proxy, cookie string) { write(t, cookie, secret) }
+	return []badStart{
 		{
 			"refused connection",
 			func(p *proxy, _ string) { p.refuse() },
@@ -37,13 +33,13 @@ func TestBadStart(t *testing.T) {
 		{
 			"wrong cookie",
 			func(_ *proxy, cookie string) { write(t, cookie, "__cookie__:wrong") },
-			func(_ *proxy, cookie string) { write(t, cookie, string(secret)) },
+			restore,
 			[]string{"cookie", "credentials"},
 		},
 		{
 			"missing cookie file",
 			func(_ *proxy, cookie string) { os.Remove(cookie) },
-			func(_ *proxy, cookie string) { write(t, cookie, string(secret)) },
+			restore,
 			[]string{"no such file"},
 		},
 		{
@@ -53,45 +49,60 @@ func TestBadStart(t *testing.T) {
 			[]string{"html", "HTML"},
 		},
 	}
-	for _, tc := range cases {
+}
+
+// TestBadStart starts zsidecar while Zebra cannot be asked, for one reason after the other: it says so naming the URL, lives on,
+// answers UNAVAILABLE, and is well as soon as the reason is gone.
+func TestBadStart(t *testing.T) {
+	t.Parallel()
+	n := fixtureNode(t, "")
+	secret, err := os.ReadFile(n.cookie())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range badStarts(t, string(secret)) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			p := newProxy(t, n)
-			cookie := filepath.Join(t.TempDir(), "cookie")
-			write(t, cookie, string(secret))
-			tc.hurt(p, cookie)
-			c := newSidecar(t, p.url(), cookie, smallSegments)
-			c.start()
-			w := c.wallet()
-			await(t, "the log names the reason and the URL", 10*time.Second, func() bool {
-				for line := range strings.Lines(c.proc.output.String()) {
-					if strings.Contains(line, p.addr) && containsAny(line, tc.reason) {
-						return true
-					}
-				}
-				return false
-			})
-			_, err := w.latest(t.Context())
-			requireCode(t, "GetLatestBlock", err, codes.Unavailable)
-			_, err = infoHeight(t.Context(), w)
-			requireCode(t, "GetLightdInfo", err, codes.Unavailable)
-			_, err = w.readBlock(t.Context(), getBlock, 1)
-			requireCode(t, "GetBlock", err, codes.Unavailable)
-			requireCode(t, "GetBlockRange", w.requireRange(t.Context(), query{method: getBlockRange}, 1, 2, nil), codes.Unavailable)
-			if live, ready := c.status("/livez"), c.status("/readyz"); live != 200 || ready != 503 {
-				t.Errorf("/livez %d, /readyz %d; want 200 and 503", live, ready)
-			}
-
-			tc.heal(p, cookie)
-			awaitAnswer(t, w)
-			tip, _ := n.tip()
-			c.awaitIndex(tip, time.Minute)
-			if strings.Contains(c.proc.output.String(), strings.TrimPrefix(string(secret), "__cookie__:")) {
-				t.Error("the log shows the cookie's secret")
-			}
-			c.stop()
+			testBadStart(t, n, tc, string(secret))
 		})
 	}
+}
+
+func testBadStart(t *testing.T, n *node, tc badStart, secret string) {
+	p := newProxy(t, n)
+	cookie := filepath.Join(t.TempDir(), "cookie")
+	write(t, cookie, secret)
+	tc.hurt(p, cookie)
+	c := newSidecar(t, p.url(), cookie, smallSegments)
+	c.start()
+	w := c.wallet()
+	await(t, "the log names the reason and the URL", 10*time.Second, func() bool {
+		for line := range strings.Lines(c.proc.output.String()) {
+			if strings.Contains(line, p.addr) && containsAny(line, tc.reason) {
+				return true
+			}
+		}
+		return false
+	})
+	_, err := w.latest(t.Context())
+	requireCode(t, "GetLatestBlock", err, codes.Unavailable)
+	_, err = infoHeight(t.Context(), w)
+	requireCode(t, "GetLightdInfo", err, codes.Unavailable)
+	_, err = w.readBlock(t.Context(), getBlock, 1)
+	requireCode(t, "GetBlock", err, codes.Unavailable)
+	requireCode(t, "GetBlockRange", w.requireRange(t.Context(), query{method: getBlockRange}, 1, 2, nil), codes.Unavailable)
+	if live, ready := c.status("/livez"), c.status("/readyz"); live != 200 || ready != 503 {
+		t.Errorf("/livez %d, /readyz %d; want 200 and 503", live, ready)
+	}
+
+	tc.heal(p, cookie)
+	awaitAnswer(t, w)
+	tip, _ := n.tip()
+	c.awaitIndex(tip, time.Minute)
+	if strings.Contains(c.proc.output.String(), strings.TrimPrefix(secret, "__cookie__:")) {
+		t.Error("the log shows the cookie's secret")
+	}
+	c.stop()
 }
 
 func write(t *testing.T, path, text string) {

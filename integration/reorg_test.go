@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -29,8 +30,7 @@ func testReorg(t *testing.T, s setup) {
 		c.awaitIndex(oldTip, time.Minute)
 	}
 
-	n.invalidate(oldTip - 2)
-	n.mine(4, anyoneCanSpend)
+	requireOneChain(t, n, w, oldTip-2)
 	requireTip(t, n, w)
 	requireOrphan(t, w, reversed(oldHash))
 
@@ -42,6 +42,36 @@ func testReorg(t *testing.T, s setup) {
 	c.stop()
 	if !s.noIndex {
 		requireClean(t, c)
+	}
+}
+
+// requireOneChain replaces the blocks from fork on by four others while a wallet reads the chain up to the tip. The wallet has to get
+// the blocks of one chain, the old or the new one; the answer may end with ABORTED, but not OK before the last block.
+func requireOneChain(t *testing.T, n *node, w *wallet, fork int) {
+	t.Helper()
+	tip, _ := n.tip()
+	q := query{getBlockRange, []walletrpc.PoolType{walletrpc.PoolType_TRANSPARENT, walletrpc.PoolType_SAPLING}}
+	before := q.encoded(t, expectChain(t, n, 0, tip))
+	var got [][]byte
+	err := w.stream(t.Context(), q.method, q.blockRange(0, tip), func(block []byte) error {
+		if got = append(got, slices.Clone(block)); len(got) == 1 {
+			n.invalidate(fork)
+			n.mine(4, anyoneCanSpend)
+		}
+		return nil
+	})
+	requireCode(t, "a range while the chain changes", err, codes.OK, codes.Aborted)
+	if err == nil && len(got) != tip+1 {
+		t.Errorf("a range of %d blocks ended OK after %d", tip+1, len(got))
+	}
+	want := before
+	if len(got) > fork && !bytes.Equal(got[fork], before[fork]) {
+		want = q.encoded(t, expectChain(t, n, 0, tip))
+	}
+	for height, block := range got {
+		if err := sameBlock(block, want[height]); err != nil {
+			t.Errorf("height %d of a range while the chain changes: %v", height, err)
+		}
 	}
 }
 
