@@ -201,3 +201,20 @@ func TestNodeInfoCallerLeaves(t *testing.T) {
 		}
 	})
 }
+
+// A node that goes away before any wallet has asked leaves its last word with AskNode.
+func TestAskNodeAheadOfWallets(t *testing.T) {
+	t.Parallel()
+	s := start(t, &fakeSource{blocks: fakeBlocks(tip + 1)})
+	info := fakeInfo()
+	s.node.answer.Store(&info)
+	if err := s.AskNode(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.node.answer.Store(nil)
+	time.Sleep(nodeInfoFresh + 10*time.Millisecond)
+	got, err := s.dial(t).GetLightdInfo(t.Context(), &walletrpc.Empty{})
+	if err != nil || got.BlockHeight != tip || got.ZcashdBuild != info.Build {
+		t.Errorf("GetLightdInfo after the node went away: %v, %v", got, err)
+	}
+}

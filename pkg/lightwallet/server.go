@@ -53,6 +53,7 @@ type Server struct {
 	health   *health.Server
 	counters *counters
 	guard    *guard
+	node     *nodeInfo
 	log      *slog.Logger
 	framed   bool
 }
@@ -92,17 +93,19 @@ func newServer(o Options, fallback bool) (*Server, error) {
 		o.Logger = slog.Default()
 	}
 	c := &counters{}
+	node := newNodeInfo(o.Node)
 	s := &Server{
 		grpc:     grpc.NewServer(serverOptions(minClientPing)...),
 		health:   health.NewServer(),
 		counters: c,
 		guard:    &guard{counters: c, observe: o.Observe, log: o.Logger},
+		node:     node,
 		log:      o.Logger,
 		framed:   !fallback,
 	}
 	guarded := registrar{s.grpc, s.guard}
 	guarded.RegisterService(walletService(), &service{
-		source: o.Source, node: newNodeInfo(o.Node), counters: c,
+		source: o.Source, node: node, counters: c,
 		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
 		chainName: o.ChainName, donationAddress: o.DonationAddress,
 		getBlockPools: o.GetBlockPools, fallback: fallback,
@@ -197,6 +200,13 @@ func (s *Server) SetServing(serving bool) {
 	}
 	s.health.SetServingStatus("", status)
 	s.health.SetServingStatus(walletrpc.CompactTxStreamer_ServiceDesc.ServiceName, status)
+}
+
+// AskNode asks the node about itself, as GetLightdInfo does, and keeps the answer: should the node go away before a wallet has asked,
+// GetLightdInfo still has something to say. It fails as Node.NodeInfo does.
+func (s *Server) AskNode(ctx context.Context) error {
+	_, err := s.node.get(ctx)
+	return err
 }
 
 // Stop says NOT_SERVING, takes no new calls, waits for those in progress, and cuts them off when ctx ends. When it returns, no

@@ -95,7 +95,7 @@ func (r *joinedRange) indexPart() bool {
 	return true
 }
 
-// zebraPart reads from Zebra: through the heights that the index lacks or cannot read, or until it has grown far enough past the range.
+// zebraPart reads from Zebra: through the heights that the index lacks or cannot read, or until it has grown far enough.
 func (r *joinedRange) zebraPart() bool {
 	if r.view.zebra == nil {
 		return r.fail(r.view.zebraErr)
@@ -107,11 +107,19 @@ func (r *joinedRange) zebraPart() bool {
 		if !r.pass(f) {
 			return false
 		}
-		if r.ascending && !r.done && r.skip == nil && r.adoptIndex(min(r.last, r.next+moveAhead)) {
+		if !r.done && r.skip == nil && r.adoptIndex(r.worthMoving()) {
 			return true
 		}
 	}
 	return true
+}
+
+// worthMoving is the height that the index must have for the range to move to it. Descending, it then has all the rest.
+func (r *joinedRange) worthMoving() chain.Height {
+	if r.ascending {
+		return min(r.last, r.next+moveAhead)
+	}
+	return r.next
 }
 
 // lastFromZebra is the last height to ask Zebra for in one go.

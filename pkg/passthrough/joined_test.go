@@ -97,31 +97,35 @@ func TestJoinedAsksZebraOnlyForWhatTheIndexLacks(t *testing.T) {
 func TestJoinedRangeMovesToTheGrownIndex(t *testing.T) {
 	t.Parallel()
 	blocks := branch(nil, 0, 3000, "a")
-	node := newFakeNode(blocks)
-	index := &fakeIndex{t: t}
-	j := NewJoined(New(node))
-	v := mustView(t, j) // before there is an index at all
-	node.pace = func(h chain.Height) {
-		switch h {
-		case 10:
-			j.SetIndex(index)
-		case 20:
-			index.set(blocks[:500], false)
-		case 100:
-			index.set(blocks[:2000], false)
-		case 2100:
-			index.set(blocks, true)
+	for _, r := range [][2]chain.Height{{0, 3000}, {3000, 0}} {
+		node := newFakeNode(blocks)
+		index := &fakeIndex{t: t}
+		j := NewJoined(New(node))
+		v := mustView(t, j) // before there is an index at all
+		asked := 0
+		node.pace = func(chain.Height) {
+			asked++
+			switch asked {
+			case 10:
+				j.SetIndex(index)
+			case 20:
+				index.set(blocks[:500], false)
+			case 100:
+				index.set(blocks[:2000], false)
+			case 200:
+				index.set(blocks, true)
+			}
 		}
-	}
-	g := read(t, v, 0, 3000, chain.DefaultProjection, nil)
-	if g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, 0, 3000, chain.DefaultProjection)) {
-		t.Fatalf("error %v, %d blocks, or other bytes", g.err, g.count)
-	}
-	if g.origins[chain.FromZebra] > 220 {
-		t.Errorf("%d blocks came from Zebra, though the index had all but some 200 of them in time", g.origins[chain.FromZebra])
-	}
-	if index.open != 0 {
-		t.Errorf("%d index views were not closed", index.open)
+		g := read(t, v, r[0], r[1], chain.DefaultProjection, nil)
+		if g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, r[0], r[1], chain.DefaultProjection)) {
+			t.Fatalf("%v: error %v, %d blocks, or other bytes", r, g.err, g.count)
+		}
+		if g.origins[chain.FromZebra] > 220 {
+			t.Errorf("%v: %d blocks came from Zebra, though the index had all but some 200 of them in time", r, g.origins[chain.FromZebra])
+		}
+		if index.open != 0 {
+			t.Errorf("%v: %d index views were not closed", r, index.open)
+		}
 	}
 }
 

@@ -137,10 +137,13 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return s.client.Watch(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
+	g.Go(func() error { s.keepNodeInfo(work); return nil })
 	if s.Config.Network != "" {
 		g.Go(func() error { return s.checkNetwork(work) })
 	}
-	if !s.Config.NoIndex {
+	if s.Config.NoIndex {
+		s.client.SetFollowing(true) // the builder would say when
+	} else {
 		g.Go(func() error { return s.buildIndex(work) })
 		g.Go(func() error {
 			progress.Report(work, progress.Options{Read: s.progress, Log: s.Log, Screen: s.Screen})

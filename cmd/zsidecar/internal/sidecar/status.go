@@ -37,6 +37,24 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 	}
 }
 
+// keepNodeInfo has the wallet server ask the node about itself at every change of the tip, so that what it says when the node goes away
+// is not old.
+func (s *Sidecar) keepNodeInfo(ctx context.Context) {
+	for {
+		changed := s.client.Changed()
+		if s.client.Tip().Up() {
+			if err := s.wallets.AskNode(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Debug("ask the node about itself", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
 func (s *Sidecar) logReady(h ops.Health) {
 	switch {
 	case h.Ready:
