@@ -232,7 +232,7 @@ func (c *checker) segment(key segmentKey, v []byte) error {
 		return fmt.Errorf("it says blocks %d to %d: %w", row.first, row.lastHeight(), errTable)
 	}
 	c.gap(row.first)
-	return readRow(c.txn, transparentKey(key).bytes(), func(v []byte) error {
+	err = readRow(c.txn, transparentKey(key).bytes(), func(v []byte) error {
 		columns, err := decodeTransparent(v)
 		if err == nil {
 			err = columns.verify()
@@ -245,6 +245,10 @@ func (c *checker) segment(key segmentKey, v []byte) error {
 		}
 		return c.segmentBlocks(row, columns)
 	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return fmt.Errorf("%s: %w", transparentKey(key), errMissing)
+	}
+	return err
 }
 
 func (c *checker) segmentBlocks(row segmentRow, columns transparentRow) error {

@@ -1,0 +1,298 @@
+package index
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// hashOf is a hash whose bytes count up from first.
+func hashOf(first byte) (h chain.Hash) {
+	for i := range h {
+		h[i] = first + byte(i)
+	}
+	return h
+}
+
+// layoutBlocks are three blocks whose parts are readable in a hex dump. Rows do not look into them.
+func layoutBlocks() []testBlock {
+	return []testBlock{
+		{&chain.Block{ID: chain.BlockID{Height: 100, Hash: hashOf(0x10)}, Prev: hashOf(0x00),
+			Shielded: []byte("shielded 100"), Transparent: []byte("transparent 100")}, chain.TreeSizes{Sapling: 1, Orchard: 2, Ironwood: 3}},
+		{&chain.Block{ID: chain.BlockID{Height: 101, Hash: hashOf(0x20)}, Prev: hashOf(0x10),
+			Shielded: []byte("shielded 101 is longer"), Transparent: nil}, chain.TreeSizes{Sapling: 4, Orchard: 5, Ironwood: 6}},
+		{&chain.Block{ID: chain.BlockID{Height: 102, Hash: hashOf(0x30)}, Prev: hashOf(0x20),
+			Shielded: nil, Transparent: []byte("transparent 102")}, chain.TreeSizes{Sapling: 7, Orchard: 8, Ironwood: 1 << 31}},
+	}
+}
+
+func layoutAssembler() *assembler {
+	a := new(assembler)
+	for _, b := range layoutBlocks() {
+		a.add(b.Block, b.sizes)
+	}
+	return a
+}
+
+func layoutState() state {
+	return state{
+		seq:      0x0102030405060708,
+		sealed:   chainEnd{blocks: 103, hash: hashOf(0x30), sizes: chain.TreeSizes{Sapling: 7, Orchard: 8, Ironwood: 9}},
+		top:      chainEnd{blocks: 1203, hash: hashOf(0x40), sizes: chain.TreeSizes{Sapling: 10, Orchard: 11, Ironwood: 12}},
+		complete: true,
+	}
+}
+
+// TestLayouts pins every key and row of docs/format.md to its bytes. A change here is a new format version.
+func TestLayouts(t *testing.T) {
+	t.Parallel()
+	segment, transparent := layoutAssembler().rows()
+	first := layoutBlocks()[0]
+	var got strings.Builder
+	for _, row := range []struct {
+		name       string
+		key, value []byte
+	}{
+		{"format version", keyFormat.bytes(), encodeFormat(FormatVersion)},
+		{"network", keyNetwork.bytes(), network{genesis: hashOf(0xe0), name: "main"}.encode()},
+		{"state", keyState.bytes(), layoutState().encode()},
+		{"segment of blocks 100 to 102", segmentKey(102).bytes(), segment},
+		{"transparent row of blocks 100 to 102", transparentKey(102).bytes(), transparent},
+		{"recent block 100", recentKey(first.ID).bytes(), appendRecentRow(nil, first.Block, first.sizes)},
+	} {
+		fmt.Fprintf(&got, "%s\nkey\n%svalue\n%s\n", row.name, hex.Dump(row.key), hex.Dump(row.value))
+	}
+	const path = "testdata/layouts.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(golden) {
+		t.Errorf("the layouts have changed. If that is meant, raise FormatVersion and run with -update. They are now:\n%s", got.String())
+	}
+}
+
+func TestRowsDecodeAgain(t *testing.T) {
+	t.Parallel()
+	if s, err := decodeState(layoutState().encode()); err != nil || s != layoutState() {
+		t.Errorf("state %+v, %v", s, err)
+	}
+	net := network{genesis: hashOf(9), name: "regtest"}
+	if n, err := decodeNetwork(net.encode()); err != nil || n != net {
+		t.Errorf("network %+v, %v", n, err)
+	}
+	for _, b := range layoutBlocks() {
+		row, err := decodeRecentRow(appendRecentRow([]byte("before"), b.Block, b.sizes)[len("before"):])
+		if err != nil || row.prev != b.Prev || row.sizes != b.sizes || !bytes.Equal(row.frame, b.frame()) || !bytes.Equal(row.column, b.Transparent) {
+			t.Errorf("recent block %v: %+v, %v", b.ID, row, err)
+		}
+		if key, err := parseRecentKey(recentKey(b.ID).bytes()); err != nil || key != recentKey(b.ID) {
+			t.Errorf("key %v, %v", key, err)
+		}
+	}
+	segment, transparent := layoutAssembler().rows()
+	s, err := decodeSegment(segment)
+	if err := errors.Join(err, s.verifyTables(), s.verifyFrames()); err != nil {
+		t.Fatal(err)
+	}
+	if s.first != 100 || s.lastHeight() != 102 || s.prev != hashOf(0) || s.last != hashOf(0x30) || string(s.prefixes) != "\x10\x11\x12\x13\x20\x21\x22\x23\x30\x31\x32\x33" {
+		t.Errorf("segment %+v", s)
+	}
+	c, err := decodeTransparent(transparent)
+	if err := errors.Join(err, c.verify()); err != nil || c.first != 100 {
+		t.Fatal(err, c.first)
+	}
+	for _, b := range layoutBlocks() {
+		if frame, err := s.frame(b.ID.Height); err != nil || !bytes.Equal(frame, b.frame()) {
+			t.Errorf("frame %d: %q, %v", b.ID.Height, frame, err)
+		}
+		if column, err := c.column(b.ID.Height); err != nil || !bytes.Equal(column, b.Transparent) {
+			t.Errorf("column %d: %q, %v", b.ID.Height, column, err)
+		}
+	}
+	for _, h := range []chain.Height{0, 99, 103, chain.MaxHeight} {
+		if _, err := s.frame(h); err == nil {
+			t.Errorf("a segment of blocks 100 to 102 has a frame %d", h)
+		}
+	}
+}
+
+// verifyRow decodes a row as the kind of its key, and verifies all of it.
+func verifyRow(kind byte, row []byte) error {
+	switch kind % 6 {
+	case 0:
+		_, err := decodeFormat(row)
+		return err
+	case 1:
+		_, err := decodeNetwork(row)
+		return err
+	case 2:
+		_, err := decodeState(row)
+		return err
+	case 3:
+		s, err := decodeSegment(row)
+		if err == nil {
+			err = errors.Join(s.verifyTables(), s.verifyFrames())
+		}
+		for h := s.first; err == nil && h <= s.lastHeight() && h-s.first < 1000; h++ {
+			_, err = s.frame(h)
+			_, _ = summarize(s, h)
+		}
+		return err
+	case 4:
+		c, err := decodeTransparent(row)
+		if err == nil {
+			err = c.verify()
+		}
+		for i := 0; err == nil && i < min(c.ends.len(), 1000); i++ {
+			_, err = c.column(c.first + chain.Height(i))
+		}
+		return err
+	default:
+		_, err := decodeRecentRow(row)
+		return err
+	}
+}
+
+func layoutRows() [][]byte {
+	segment, transparent := layoutAssembler().rows()
+	first := layoutBlocks()[0]
+	return [][]byte{
+		encodeFormat(FormatVersion), network{genesis: hashOf(1), name: "main"}.encode(), layoutState().encode(),
+		segment, transparent, appendRecentRow(nil, first.Block, first.sizes),
+	}
+}
+
+// TestEveryFlippedBitIsFound changes each bit of each row, cuts it short everywhere and makes it longer.
+func TestEveryFlippedBitIsFound(t *testing.T) {
+	t.Parallel()
+	for kind, row := range layoutRows() {
+		if err := verifyRow(byte(kind), row); err != nil {
+			t.Fatalf("row %d: %v", kind, err)
+		}
+		for i := range row {
+			if verifyRow(byte(kind), row[:i]) == nil {
+				t.Errorf("row %d passes when cut to %d bytes", kind, i)
+			}
+			for bit := range 8 {
+				changed := slices.Clone(row)
+				changed[i] ^= 1 << bit
+				if kind > 0 && verifyRow(byte(kind), changed) == nil {
+					t.Errorf("row %d passes with bit %d of byte %d changed", kind, bit, i)
+				}
+			}
+		}
+		if verifyRow(byte(kind), append(slices.Clone(row), 0)) == nil {
+			t.Errorf("row %d passes with a byte more", kind)
+		}
+	}
+}
+
+// FuzzDecodeRow looks for rows that make a decoder panic. The first byte says which kind the row is of; half of the inputs get right
+// checksums, so that the rest of the decoder is reached.
+func FuzzDecodeRow(f *testing.F) {
+	for kind, row := range layoutRows() {
+		f.Add(append([]byte{byte(kind)}, row...))
+		f.Add(append([]byte{byte(kind + 6)}, row...))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) < 9 || len(in) > 1<<16 {
+			return
+		}
+		kind, row := in[0], slices.Clone(in[1:])
+		if kind/6%2 == 1 {
+			fixChecksums(kind, row)
+		}
+		_ = verifyRow(kind, row)
+	})
+}
+
+func fixChecksums(kind byte, row []byte) {
+	if kind%6 != 3 {
+		sealCRC(row)
+		return
+	}
+	if s, err := decodeSegment(row); err == nil {
+		copy(row[4:8], sealCRC(append(make([]byte, 4), s.frames...))[:4])
+		copy(row[:4], sealCRC(append(make([]byte, 4), s.tables...))[:4])
+	}
+}
+
+func TestHashTable(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n = 20_000
+	hashes := make([]chain.Hash, n)
+	prefixes := make([]byte, 0, n*hashPrefixLen)
+	for i := range hashes {
+		for j := range hashes[i] {
+			hashes[i][j] = byte(rng.Uint32())
+		}
+		if i%10 == 0 {
+			hashes[i][0], hashes[i][1], hashes[i][2], hashes[i][3] = 0, 0, byte(i%3), 7 // many share their prefix
+		}
+		prefixes = append(prefixes, hashes[i][:hashPrefixLen]...)
+	}
+	whole := newHashTable(appendEntries(nil, 0, prefixes))
+	grown := newHashTable(nil)
+	for from := 0; from < n; {
+		to := min(n, from+1+rng.IntN(300))
+		grown = grown.with(appendEntries(nil, chain.Height(from), prefixes[from*hashPrefixLen:to*hashPrefixLen]))
+		from = to
+	}
+	if len(whole) != 1 || len(grown) > 16 {
+		t.Errorf("%d and %d runs", len(whole), len(grown))
+	}
+	for name, table := range map[string]hashTable{"sorted at once": whole, "grown": grown} {
+		for h := 0; h < n; h += 7 {
+			for _, limit := range []chain.Height{n, chain.Height(h + 1), chain.Height(h)} {
+				var want []chain.Height
+				for i := range int(limit) {
+					if [hashPrefixLen]byte(hashes[i][:]) == [hashPrefixLen]byte(hashes[h][:]) {
+						want = append(want, chain.Height(i))
+					}
+				}
+				got := table.candidates(nil, hashes[h], limit)
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%s: height %d below %d: %v, want %v", name, h, limit, got, want)
+				}
+			}
+			if h%10 != 0 {
+				h += 200 // the search above is slow
+			}
+		}
+	}
+}
+
+func TestSortEntries(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 1, 2, 4095, 4096, 100_000} {
+		entries := make([]uint64, n)
+		for i := range entries {
+			entries[i] = uint64(rng.Uint32()>>rng.IntN(32))<<32 | uint64(i)
+		}
+		want := slices.Clone(entries)
+		slices.Sort(want)
+		if got := sortEntries(entries); !slices.Equal(got, want) {
+			t.Errorf("%d entries are not sorted", n)
+		}
+	}
+}
