@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -63,6 +64,16 @@ func TestErrors(t *testing.T) {
 			r.ContentLength = 100
 			return r, nil
 		}, Passing, "the reply was cut off after 16 of 100 bytes: unexpected EOF", chain.ErrUnavailable, 2},
+		{"empty chunked body", func(question) (*http.Response, error) {
+			r := page(200, "")
+			r.ContentLength = -1
+			return r, nil
+		}, Passing, "empty reply", chain.ErrUnavailable, 2},
+		{"cut-off chunked body", func(question) (*http.Response, error) {
+			r := page(200, "")
+			r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF))), -1
+			return r, nil
+		}, Passing, "the reply was cut off after 1 bytes: unexpected EOF", chain.ErrUnavailable, 2},
 		{"HTML", status(200, html), Fatal,
 			`the reply is not a JSON object but "<html><head><title>Welcome</title></head><body>It works, and this page is long e…"; ` + hintPort, nil, 1},
 		{"JSON array", status(200, `[]`), Fatal, `the reply is not a JSON object but "[]"; ` + hintPort, nil, 1},

@@ -43,7 +43,7 @@ func (c *Client) Blocks(ctx context.Context, from, to chain.Height, class Class)
 		defer f.stop()
 		f.spawn()
 		for range f.count {
-			b, ready, err := f.flow.take(ctx)
+			b, nextReady, err := f.flow.take(ctx)
 			if err != nil {
 				if ctx.Err() != nil {
 					err = fmt.Errorf("getblock heights %d to %d from %s: %w", from, to, c.url, ctx.Err())
@@ -51,7 +51,7 @@ func (c *Client) Blocks(ctx context.Context, from, to chain.Height, class Class)
 				yield(chain.Fetched{}, err)
 				return
 			}
-			more := yield(chain.Fetched{Block: b, NextReady: ready}, nil)
+			more := yield(chain.Fetched{Block: b, NextReady: nextReady}, nil)
 			c.blocks.put(b)
 			if !more {
 				return
@@ -131,7 +131,7 @@ func (f *fetch) fetch(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Bloc
 	var begun time.Time
 	pause := firstBlockPause
 	for try := 1; ; try++ {
-		b, err := f.once(w, i, encoder)
+		b, err := f.once(w, f.height(i), encoder)
 		now := time.Now()
 		if err == nil {
 			f.arrival.Store(now.UnixNano())
@@ -165,14 +165,13 @@ func (f *fetch) outOfPatience(begun, now time.Time) bool {
 	return f.class == Range && now.Sub(begun) >= rangePatience && now.UnixNano()-f.arrival.Load() >= int64(rangePatience)
 }
 
-// once asks for block i and encodes it. The permit for a large block goes back as soon as its body is here.
-func (f *fetch) once(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Block, error) {
-	c, h := f.client, f.height(i)
-	q := rawQuery(h)
+// once asks for the block of a height and encodes it. The permit for a large block goes back as soon as its body is here.
+func (f *fetch) once(w *flowWaiter, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
+	c, q := f.client, rawQuery(h)
 	if err := c.checkHeight(&q, h); err != nil {
 		return nil, err
 	}
-	a, err := c.send(f.ctx, &q, func(size int) { f.flow.expect(i, size) })
+	a, err := c.send(f.ctx, &q, func(size int) { f.flow.expect(w, int64(size)) })
 	if err != nil {
 		q.subject = atHeight(h)
 		c.stats.failed(q.method, err)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -387,6 +388,21 @@ func TestBlocksErrorEndsInOrder(t *testing.T) {
 			}
 			wantError(t, got.err, test.class, replaceURL(test.text, c), test.is)
 		})
+	}
+}
+
+func TestUnknownTransactionVersion(t *testing.T) {
+	t.Parallel()
+	raw := chaintest.Small(7, chain.Hash{1}, 1)
+	raw[140+3+1344+1] = 9 // the version of the first transaction
+	c := fakeClient(t, Options{}, func(q question) (*http.Response, error) { return q.result(fmt.Sprintf(`"%x"`, raw)) })
+	got := drain(c, t.Context(), 7, 7, Range, nil)
+	if !errors.Is(got.err, chain.ErrUnknownVersion) {
+		t.Errorf("does not match: %v", got.err)
+	}
+	head, tail := "getblock height 7, hash "+chaintest.BlockHash(raw).String()+" from "+fakeURL+": block 7: ", "; "+hintVersion
+	if text := got.err.Error(); !strings.HasPrefix(text, head) || !strings.HasSuffix(text, tail) || !strings.Contains(text, " version 9") {
+		t.Errorf("got %q", text)
 	}
 }
 

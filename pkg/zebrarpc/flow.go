@@ -41,10 +41,12 @@ type slot struct {
 
 // flowWaiter is a worker of a flow: it waits for a permit, or has one.
 type flowWaiter struct {
-	index  int // of its block; -1 while it waits for any
-	permit bool
-	epoch  int // of permits, when it got the permit
-	woken  chan struct{}
+	index    int // of its block; -1 while it waits for any
+	permit   bool
+	epoch    int   // of permits, when it got the permit
+	reserved int64 // bytes, for the body
+	size     int64 // of the body, in bytes; 0 until it is known
+	woken    chan struct{}
 }
 
 func newFlowWaiter() *flowWaiter { return &flowWaiter{woken: make(chan struct{}, 1)} }
@@ -90,8 +92,9 @@ func (f *flow) grant(self *flowWaiter) {
 		w = f.idle[len(f.idle)-1]
 		f.idle = f.idle[:len(f.idle)-1]
 		w.index = f.next
-		*f.slot(f.next) = slot{held: f.permits.estimate}
-		f.permits.hold(f, f.permits.estimate)
+		w.reserved, w.size = f.permits.estimate, 0
+		*f.slot(f.next) = slot{held: w.reserved}
+		f.permits.hold(f, w.reserved)
 		f.next++
 	}
 	f.inFlight++
@@ -183,15 +186,19 @@ func (f *flow) returnPermit(w *flowWaiter, err error) {
 	}
 }
 
-// expect corrects the reservation of block i when the length of its body is known.
-func (f *flow) expect(i, size int) {
+// expect notes the length of the body that is about to be read, and reserves what it has beyond the estimate.
+func (f *flow) expect(w *flowWaiter, size int64) {
+	w.size = size
+	if size <= w.reserved {
+		return
+	}
 	p := f.permits
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := f.slot(i)
-	p.hold(f, int64(size)-s.held)
-	s.held = int64(size)
-	p.observe(int64(size))
+	p.hold(f, size-w.reserved)
+	f.slot(w.index).held = size
+	w.reserved = size
+	p.observe(size)
 }
 
 // deliver hands in block i, or the error that ends the iteration there, gives back the worker's permit if it still has it, and then is
@@ -204,6 +211,9 @@ func (f *flow) deliver(w *flowWaiter, i int, b *chain.Block, err error) (int, bo
 	p := f.permits
 	p.mu.Lock()
 	f.returnPermit(w, err)
+	if w.size > 0 {
+		p.observe(w.size)
+	}
 	s := f.slot(i)
 	p.hold(f, held-s.held)
 	*s = slot{done: true, block: b, err: err, held: held}
@@ -232,14 +242,15 @@ func (f *flow) endAfter(i int) {
 	})
 }
 
-// take waits for the next block of the iteration. The block is the caller's. ready tells whether the one after it has arrived already.
-func (f *flow) take(ctx context.Context) (b *chain.Block, ready bool, err error) {
+// take waits for the next block of the iteration, or its error, which are the caller's. nextReady tells whether the one after it has
+// arrived already.
+func (f *flow) take(ctx context.Context) (b *chain.Block, nextReady bool, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		if b, ready, err, ok := f.tryTake(); ok {
-			return b, ready, err
+		if s, nextReady := f.tryTake(); s.done {
+			return s.block, nextReady, s.err
 		}
 		select {
 		case <-f.arrived:
@@ -248,24 +259,24 @@ func (f *flow) take(ctx context.Context) (b *chain.Block, ready bool, err error)
 	}
 }
 
-func (f *flow) tryTake() (b *chain.Block, ready bool, err error, ok bool) {
+// tryTake is take without waiting: it returns a slot that is not done when the block has not arrived.
+func (f *flow) tryTake() (taken slot, nextReady bool) {
 	p := f.permits
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := f.slot(f.head)
 	if !s.done {
-		return nil, false, nil, false
+		return slot{}, false
 	}
-	b, err = s.block, s.err
-	p.hold(f, -s.held)
-	*s = slot{}
+	taken, *s = *s, slot{}
+	p.hold(f, -taken.held)
 	f.head++
 	if f.head < f.end {
 		following := f.slot(f.head)
-		ready = following.done && following.err == nil
+		nextReady = following.done && following.err == nil
 	}
 	p.dispatch(nil)
-	return b, ready, err, true
+	return taken, nextReady
 }
 
 // close ends all waiting. Workers that have a permit still release it and finish their block.
