@@ -1,0 +1,68 @@
+package sidecar
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
+)
+
+// A block that is wrong stops the build below it and makes the program not ready, with height and hash; it heals with the node.
+func TestWrongBlock(t *testing.T) {
+	n := newNode(t, 200, zebratest.NodeOptions{})
+	startNode(t, n)
+	const bad = chain.Height(150)
+	hash, err := n.Chain().Hash(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heal := n.Fault(zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(bad), Raw: zebratest.FlipLastByte})
+	s, end := run(t, settings(t, func(c *config.Config) { c.Zebra = n.URL() }))
+	await(t, "the build has stopped", func() bool {
+		code, text := get(t, s, "/readyz")
+		return code == 503 && strings.Contains(text, "the index build has stopped: ")
+	})
+	_, text := get(t, s, "/readyz")
+	for _, part := range []string{"block 150: ", hash.String(), n.URL()} {
+		if !strings.Contains(text, part) {
+			t.Errorf("/readyz does not name %s: %s", part, text)
+		}
+	}
+	if tip := s.Health().Index.Height; tip != nil && *tip >= uint32(bad) {
+		t.Errorf("the index has height %d", *tip)
+	}
+	if _, metrics := get(t, s, "/metrics"); !strings.Contains(metrics, "\nzsidecar_build_stopped 1\n") {
+		t.Error("/metrics does not say that the build has stopped")
+	}
+
+	heal()
+	if err := n.Chain().Extend(1, zebratest.Small); err != nil { // a new tip is when it is tried again
+		t.Fatal(err)
+	}
+	await(t, "complete and ready", func() bool { h := s.Health(); return h.Ready && h.Index.State == "complete" })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A full disk pauses the build; answers go on.
+func TestFullDisk(t *testing.T) {
+	n := newNode(t, 50, zebratest.NodeOptions{})
+	startNode(t, n)
+	s, end := run(t, settings(t, func(c *config.Config) { c.Zebra, c.MinFreeBytes = n.URL(), 1<<62 }))
+	await(t, "the pause is told", func() bool {
+		reasons := strings.Join(s.Health().Reasons, "; ")
+		return strings.HasPrefix(reasons, "the index build is paused: ") && strings.Contains(reasons, "disk full: ")
+	})
+	if code, text := get(t, s, "/readyz"); code != 200 {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	if _, metrics := get(t, s, "/metrics"); !strings.Contains(metrics, "\nzsidecar_build_paused_for_disk 1\n") {
+		t.Error("/metrics does not say that the build is paused")
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}

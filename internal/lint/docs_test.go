@@ -1,0 +1,91 @@
+package lint
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// pages returns the documents: everything in docs/, and what stands at the root.
+func pages(fsys fs.FS) ([]string, error) {
+	found, err := fs.Glob(fsys, "*.md")
+	if err != nil {
+		return nil, err
+	}
+	err = fs.WalkDir(fsys, "docs", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".md") {
+			found = append(found, name)
+		}
+		return err
+	})
+	return found, err
+}
+
+// checkDocs returns links that lead nowhere, and pages that the index of docs does not name.
+func checkDocs(fsys fs.FS) ([]string, error) {
+	all, err := pages(fsys)
+	if err != nil {
+		return nil, err
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	linked := make(map[string]bool) // from the index
+	var broken []string
+	for _, page := range all {
+		text, err := fs.ReadFile(fsys, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := path.Join(path.Dir(page), m[1])
+			if _, err := fs.Stat(fsys, target); err != nil {
+				broken = append(broken, page+": the link to "+m[1]+" leads nowhere")
+			}
+			if page == "docs/README.md" {
+				linked[target] = true
+			}
+		}
+	}
+	for _, page := range all {
+		if page != "docs/README.md" && !linked[page] {
+			broken = append(broken, page+": docs/README.md does not name it")
+		}
+	}
+	return broken, nil
+}
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	broken, err := checkDocs(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+}
+
+func TestDocsPlanted(t *testing.T) {
+	t.Parallel()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	got, err := checkDocs(fstest.MapFS{
+		"README.md":        file("[a](docs/a.md#part) [web](https://example.org/x) [gone](docs/gone.md)"),
+		"docs/README.md":   file("[a](a.md) [root](../README.md)"),
+		"docs/a.md":        file(""),
+		"docs/adr/0001.md": file(""),
+	})
+	want := []string{
+		"README.md: the link to docs/gone.md leads nowhere",
+		"docs/adr/0001.md: docs/README.md does not name it",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
