@@ -18,6 +18,9 @@ var (
 	ErrReorged = errors.New("the best chain changed")
 	// ErrUnavailable: the answer exists, but whoever has it cannot be asked now. Asking again later helps.
 	ErrUnavailable = errors.New("unavailable")
+	// ErrNode: the node answered, with something that nobody asked for or can use. Every error about a question to the node matches it,
+	// besides what else it may match.
+	ErrNode = errors.New("no usable answer from the node")
 	// ErrBusy: too many expensive requests are waiting already.
 	ErrBusy = errors.New("too many requests are waiting")
 )

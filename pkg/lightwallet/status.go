@@ -76,6 +76,7 @@ func statusOf(ctx context.Context, err error) *status.Status {
 	case errors.Is(err, chain.ErrBusy):
 		return busyStatus()
 	case errors.Is(err, chain.ErrUnavailable),
+		errors.Is(err, chain.ErrNode),                                              // nonsense from the node is no answer, and no bug of ours
 		errors.As(err, &unreadable),                                                // whoever could answer in the store's place did not
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // ours, not the client's: somebody was too slow
 		return status.New(codes.Unavailable, textUnavailable)

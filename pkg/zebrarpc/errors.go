@@ -80,8 +80,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes passing errors match chain.ErrUnavailable.
-func (e *Error) Is(target error) bool { return target == chain.ErrUnavailable && e.Class == Passing }
+// Is makes passing errors match chain.ErrUnavailable, and all of them chain.ErrNode.
+func (e *Error) Is(target error) bool {
+	return target == chain.ErrUnavailable && e.Class == Passing || target == chain.ErrNode
+}
 
 const (
 	hintPort    = "is this the address of Zebra's RPC (rpc.listen_addr)?"

@@ -184,6 +184,9 @@ func wantError(t *testing.T, err error, class ErrorClass, text string, is error)
 	if err.Error() != text {
 		t.Errorf("error text\n got: %s\nwant: %s", err, text)
 	}
+	if !errors.Is(err, chain.ErrNode) {
+		t.Error("does not match ErrNode")
+	}
 	for _, sentinel := range []error{chain.ErrUnavailable, chain.ErrAboveTip, chain.ErrNotFound} {
 		if want := sentinel == is; errors.Is(err, sentinel) != want {
 			t.Errorf("matches %q: %v, want %v", sentinel, !want, want)
