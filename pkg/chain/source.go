@@ -160,6 +160,15 @@ type View interface {
 	// up to the tip and then an AboveTipError. Each block's parent is checked to be the block below it.
 	Blocks(ctx context.Context, from, to Height, p Projection) iter.Seq2[Frames, error]
 
+	// TreeState returns the note commitment trees at the end of this chain's block of height h: of that very block, never of another
+	// branch's. A height above the tip is an AboveTipError. Trees that cannot be had now are ErrUnavailable, never empty ones.
+	TreeState(ctx context.Context, h Height) (TreeState, error)
+
+	// SubtreeRoots returns the roots of a shielded pool's complete subtrees up to the tip, in order: of index start and the following
+	// ones, limit at most, or all when limit is 0. There are none past the end, whatever start is, and that is no error.
+	// The slice is shared: it must not be changed.
+	SubtreeRoots(ctx context.Context, pool Pool, start, limit uint32) ([]SubtreeRoot, error)
+
 	Close()
 }
 
