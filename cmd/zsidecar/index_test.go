@@ -167,3 +167,25 @@ func TestDemoStays(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out.String())
 	}
 }
+
+// An interrupted demo says so, and leaves nothing behind.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	cmd := command(t, "demo", "--grpc", "127.0.0.1:0", "--http", "off")
+	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
+	var stdout, stderr safeBuffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t: t, cmd: cmd, stderr: &stderr}
+	r.await("answers", func() bool { return strings.Contains(stdout.String(), "First answer ") })
+	cmd.Process.Signal(syscall.SIGINT)
+	if code, _ := r.wait(); code != 1 || stderr.String() != "zsidecar: interrupted before the end\n" {
+		t.Errorf("got %d %s", code, stderr.String())
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("the demo left %v behind, %v", left, err)
+	}
+}

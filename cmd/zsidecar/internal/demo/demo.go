@@ -89,8 +89,8 @@ func (d *demo) run(ctx context.Context) error {
 		return nil
 	})
 	if err := g.Wait(); err != nil {
-		if ctx.Err() != nil && !d.Stay {
-			return fmt.Errorf("interrupted: %w", err)
+		if ctx.Err() != nil { // every error that follows a signal comes from it
+			return errors.New("interrupted before the end")
 		}
 		return err
 	}
@@ -109,7 +109,7 @@ func (d *demo) script(ctx context.Context) (err error) {
 	restore := slowDown(d.node, d.Blocks)
 	defer restore()
 
-	d.say("zsidecar listens on %s (gRPC) and %s (metrics, health).", d.sidecar.GRPCAddr(), d.httpAddr())
+	d.say("zsidecar listens on %s (gRPC)%s.", d.sidecar.GRPCAddr(), d.andHTTP())
 	tip, err := d.wallet.firstTip(ctx)
 	if err != nil {
 		return err

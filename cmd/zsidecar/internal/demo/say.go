@@ -24,11 +24,12 @@ func since(t time.Time) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-func (d *demo) httpAddr() string {
+// andHTTP continues the sentence about the gRPC port.
+func (d *demo) andHTTP() string {
 	if addr := d.sidecar.HTTPAddr(); addr != "" {
-		return addr
+		return fmt.Sprintf(" and %s (metrics, health)", addr)
 	}
-	return "nothing"
+	return ""
 }
 
 // origins is where blocks came from, and how fast.

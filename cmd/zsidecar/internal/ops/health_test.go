@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -182,5 +184,38 @@ func TestMetrics(t *testing.T) {
 	r = Readings{}
 	if _, text = get(t, h, "/metrics"); strings.Contains(text, "zsidecar_node_height ") || strings.Contains(text, "zsidecar_index_height ") {
 		t.Error("heights are shown that are not known")
+	}
+}
+
+// Every metric that the operator guide names exists.
+func TestGuideNamesMetrics(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../../../docs/operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := NewRegistry(Build{}, func() Readings {
+		return Readings{
+			Facts: Facts{Node: zebrarpc.TipState{Known: true}, Index: IndexFacts{Open: true, HasTip: true}},
+			Zebra: zebrarpc.Stats{Requests: []zebrarpc.RequestCount{{}}},
+		}
+	})
+	NewRequests(registry).Observe(lightwallet.Call{})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := make(map[string]bool)
+	for _, f := range families {
+		exist[f.GetName()] = true
+	}
+	named := regexp.MustCompile(`zsidecar_\w+`).FindAllString(string(guide), -1)
+	if len(named) < 10 {
+		t.Fatalf("the guide names %d metrics", len(named))
+	}
+	for _, name := range named {
+		if !exist[name] {
+			t.Errorf("the guide names %s, which does not exist", name)
+		}
 	}
 }

@@ -112,6 +112,12 @@ func listen(addr, flag string) (net.Listener, error) {
 	return l, nil
 }
 
+// exposed tells whether a port may be reached from outside a private network.
+func exposed(l net.Listener) bool {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return ok && !a.IP.IsLoopback() && !a.IP.IsPrivate()
+}
+
 // GRPCAddr is where wallets are served.
 func (s *Sidecar) GRPCAddr() string { return s.grpc.Addr().String() }
 
@@ -131,6 +137,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	defer endWork()
 	g, work := errgroup.WithContext(work)
 	s.beat.Store(time.Now().UnixNano())
+	if exposed(s.grpc) {
+		s.Log.Warn("wallets are served in plain text on an address that others may reach: put a proxy with TLS before it", "addr", s.GRPCAddr())
+	}
 	g.Go(func() error { return s.wallets.Serve(s.grpc) })
 	if s.http != nil {
 		g.Go(func() error { return s.serveHTTP(work) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -238,3 +239,19 @@ func TestNetworkOf(t *testing.T) {
 		}
 	}
 }
+
+func TestExposed(t *testing.T) {
+	t.Parallel()
+	for ip, want := range map[string]bool{"127.0.0.1": false, "::1": false, "10.1.2.3": false, "fd00::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true} {
+		if got := exposed(fakeListener{addr: &net.TCPAddr{IP: net.ParseIP(ip)}}); got != want {
+			t.Errorf("%s: got %v", ip, got)
+		}
+	}
+}
+
+type fakeListener struct {
+	net.Listener
+	addr net.Addr
+}
+
+func (f fakeListener) Addr() net.Addr { return f.addr }
