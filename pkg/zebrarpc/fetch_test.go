@@ -427,12 +427,14 @@ func TestStalledReader(t *testing.T) {
 	}
 	t.Run("small", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := fakeClient(t, Options{}, endless(small))
-			end := stall(t, c, Range, 1)
-			if s := c.Stats(); s.Requests[0].Count != 1+window || s.InFlight != 0 {
-				t.Errorf("%+v, want %d requests", s, 1+window)
+			for _, class := range []Class{Range, Build} {
+				c := fakeClient(t, Options{}, endless(small))
+				end := stall(t, c, class, 1)
+				if s := c.Stats(); s.Requests[0].Count != uint64(1+class.window()) || s.InFlight != 0 {
+					t.Errorf("class %d: %+v, want %d requests", class, s, 1+class.window())
+				}
+				end()
 			}
-			end()
 		})
 	})
 	t.Run("dense", func(t *testing.T) {

@@ -8,8 +8,19 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-// window bounds the blocks of one iteration that are in flight or wait for their reader. Bytes usually bound them before.
-const window = 2048
+// The most blocks of one iteration that are in flight or wait for their reader. Bytes bound large blocks before. There may be many
+// readers of ranges who have stopped reading, and what they hold adds up; a builder is alone.
+const (
+	rangeWindow = 512
+	buildWindow = 2048
+)
+
+func (c Class) window() int {
+	if c == Build {
+		return buildWindow
+	}
+	return rangeWindow
+}
 
 // flow is one iteration of Blocks as permits sees it: which of its blocks are in flight, have arrived, and may start. Blocks are counted
 // from 0 in the order of the iteration. Everything is guarded by permits.mu.
@@ -53,7 +64,7 @@ func newFlowWaiter() *flowWaiter { return &flowWaiter{woken: make(chan struct{},
 
 func newFlow(p *permits, class Class, count int) *flow {
 	size := 1
-	for size < min(count, window) {
+	for size < min(count, class.window()) {
 		size *= 2
 	}
 	f := &flow{permits: p, class: class, end: count, ring: make([]slot, size), arrived: make(chan struct{}, 1)}
