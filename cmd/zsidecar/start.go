@@ -47,10 +47,16 @@ func (p *program) startCommand() *cobra.Command {
 		for _, w := range warnings {
 			log.Warn(w)
 		}
-		s, err := sidecar.New(p.sidecarOptions(cfg, log, screen))
+		options := p.sidecarOptions(cfg, log, screen)
+		s, err := sidecar.New(options)
 		if err != nil {
 			return err
 		}
+		folder := cfg.DataDir
+		if cfg.NoIndex {
+			folder = "none"
+		}
+		log.Info("zsidecar starts", "version", options.Build.Version, "commit", options.Build.Commit, "zebra", cfg.Zebra, "data_dir", folder)
 		return s.Run(cmd.Context())
 	}
 	return cmd
