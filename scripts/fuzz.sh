@@ -8,7 +8,7 @@ for package in $(go list ./...); do
 	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
 		found=$((found + 1))
 		echo "-- $package $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package"
+		go test -run "^$" -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x "$package"
 	done
 done
 [ $found -gt 0 ] || { echo "no fuzz target found" >&2; exit 1; }

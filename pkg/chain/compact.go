@@ -6,20 +6,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Tags of the wallet protocol's messages: field number << 3 | wire type, where 0 is a varint and 2 is bytes or a message.
+// Tags of the wallet protocol's messages: field number << 3 | wire type, where a varint has type 0, and bytes and messages have 2.
 const (
-	tagHeight   = 2<<3 | 0 // CompactBlock
+	tagHeight   = 2 << 3 // CompactBlock
 	tagHash     = 3<<3 | 2
 	tagPrev     = 4<<3 | 2
-	tagTime     = 5<<3 | 0
+	tagTime     = 5 << 3
 	tagTx       = 7<<3 | 2
 	tagMetadata = 8<<3 | 2
 
-	tagSaplingSize  = 1<<3 | 0 // ChainMetadata
-	tagOrchardSize  = 2<<3 | 0
-	tagIronwoodSize = 3<<3 | 0
+	tagSaplingSize  = 1 << 3 // ChainMetadata
+	tagOrchardSize  = 2 << 3
+	tagIronwoodSize = 3 << 3
 
-	tagIndex    = 1<<3 | 0 // CompactTx
+	tagIndex    = 1 << 3 // CompactTx
 	tagTxID     = 2<<3 | 2
 	tagSpend    = 4<<3 | 2
 	tagOutput   = 5<<3 | 2
@@ -32,8 +32,8 @@ const (
 	tagBytes2  = 2<<3 | 2
 	tagBytes3  = 3<<3 | 2
 	tagBytes4  = 4<<3 | 2
-	tagNumber1 = 1<<3 | 0
-	tagNumber2 = 2<<3 | 0
+	tagNumber1 = 1 << 3
+	tagNumber2 = 2 << 3
 )
 
 // Lengths of messages that always have the same one, in bytes, and of whole fields: tag, length and message.

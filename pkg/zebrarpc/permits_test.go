@@ -228,7 +228,7 @@ func TestAllTogetherBounded(t *testing.T) {
 			time.Sleep(time.Duration(i))
 			synctest.Wait()
 		}
-		time.Sleep(10)
+		time.Sleep(10 * time.Nanosecond)
 		synctest.Wait()
 		for want := range 2 {
 			select {
