@@ -100,15 +100,15 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	return r, nil
 }
 
-// openForCheck opens the database for reading. One that was not closed has a log to replay first, for which Badger wants to write.
+// openForCheck opens the database for reading. One that was not closed has logs of its memory tables to replay first, for which Badger
+// wants to write.
 func openForCheck(dir string, log *slog.Logger) (db *badger.DB, recovered bool, err error) {
-	options := badgerOptions(dir, Options{Logger: log})
-	db, err = badger.OpenManaged(options.WithReadOnly(true))
-	// Badger keeps the text of its error, and not its identity.
-	if err != nil && strings.Contains(err.Error(), badger.ErrTruncateNeeded.Error()) {
-		db, err = badger.OpenManaged(options)
-		recovered = true
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil {
+		return nil, false, err
 	}
+	recovered = len(logs) > 0
+	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: log}).WithReadOnly(!recovered))
 	return db, recovered, err
 }
 

@@ -138,8 +138,10 @@ func TestCorruptRecentRows(t *testing.T) {
 	blocks := newForge().extend(t, nil, 40)
 	key := recentKey(blocks[36].ID).bytes()
 	for name, change := range map[string]func(t *testing.T, dir string){
-		"gone":    func(t *testing.T, dir string) { writeRow(t, dir, key, nil) },
-		"damaged": func(t *testing.T, dir string) { writeRow(t, dir, key, []byte("no row of a recent block, but long enough to be one")) },
+		"gone": func(t *testing.T, dir string) { writeRow(t, dir, key, nil) },
+		"damaged": func(t *testing.T, dir string) {
+			writeRow(t, dir, key, []byte("no row of a recent block, but long enough to be one"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,6 @@ type fault struct {
 	at    int // which commit fails, counted from 1; 0 for none
 	lost  bool
 	count int
-	kinds []string // what each commit was, by its largest key prefix
 }
 
 func (f *fault) hook(write func() error) error {

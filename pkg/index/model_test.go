@@ -131,8 +131,10 @@ func (m *model) jump() {
 		return
 	}
 	tip, _ := m.node.Tip()
-	if err := m.build.sync(m.t.Context(), tip); len(other) > 0 && !isPrefix(other, m.chain) && !errors.Is(err, ErrDeepReorg) {
+	if err := m.build.sync(m.t.Context(), tip); !isPrefix(other, m.chain) && !errors.Is(err, ErrDeepReorg) {
 		m.t.Fatalf("a reorg below block %d: %v", sealed.blocks, err)
+	} else if err != nil {
+		m.steps["too deep"]++
 	}
 	m.node.set(m.chain, nil)
 	m.sync()

@@ -58,13 +58,12 @@ func (r *runReader) segment(txn *badger.Txn) error {
 // copyFrames copies stored frames as they lie, from cur up to end.
 func (r *runReader) copyFrames(row segmentRow, end chain.Height) error {
 	first, last := int(r.cur-row.first), int(end-row.first)
-	start, stop := row.ends.span(first)
+	start, _ := row.ends.span(first)
 	n := first
 	for n < last && row.ends.at(n+1)-start <= chain.RunSize {
 		n++
 	}
-	stop = row.ends.at(n)
-	*r.buf = append(*r.buf, row.frames[start:stop]...)
+	*r.buf = append(*r.buf, row.frames[start:row.ends.at(n)]...)
 	return r.describe(row, row.first+chain.Height(n))
 }
 

@@ -89,7 +89,10 @@ func (s *Store) Close() error {
 	s.closed = true
 	var errs []error
 	if s.due() > 0 || s.complete.Load() != s.state.complete {
-		errs = append(errs, s.saveState())
+		// On a full disk the next Open does it.
+		if err := s.saveState(); !errors.Is(err, ErrDiskFull) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(append(errs, s.db.Close(), s.lock.Close())...)
 }

@@ -212,8 +212,13 @@ func expectView(t testing.TB, v chain.View, blocks []testBlock) {
 	if tip, err := v.Tip(); err != nil || tip != blocks[top].ID {
 		t.Fatalf("tip %v, %v, want %v", tip, err, blocks[top].ID)
 	}
+	low := top - min(top, 300) // of a long chain the rest is read once
+	if got, err := read(t, v, 0, top, chain.DefaultProjection); err != nil || !bytes.Equal(got, want(t, blocks, 0, top, chain.DefaultProjection)) {
+		t.Errorf("all blocks: %d bytes that differ from the source's, %v", len(got), err)
+	}
+	middle, third := low+(top-low)/2, low+(top-low)/3
 	for name, p := range projections {
-		for _, r := range [][2]chain.Height{{0, top}, {top, 0}, {top / 2, top / 2}, {top / 3, top}, {top, top / 3}} {
+		for _, r := range [][2]chain.Height{{low, top}, {top, low}, {middle, middle}, {third, top}, {top, third}} {
 			got, err := read(t, v, r[0], r[1], p)
 			if err != nil || !bytes.Equal(got, want(t, blocks, r[0], r[1], p)) {
 				t.Errorf("%s: blocks %d to %d: %d bytes that differ from the source's, %v", name, r[0], r[1], len(got), err)
@@ -460,16 +465,16 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestLargeRuns(t *testing.T) {
 	t.Parallel()
 	f := newForge()
-	blocks := f.extend(t, nil, 300)
+	blocks := f.extend(t, nil, 150)
 	f.kind = (*chaintest.Builder).DenseV6
 	blocks = f.extend(t, blocks, 6)
 	f.kind = (*chaintest.Builder).Small
-	blocks = f.extend(t, blocks, 300)
-	s := open(t, t.TempDir(), Options{SealDepth: 150, SegmentBlocks: 250, MinFree: -1})
+	blocks = f.extend(t, blocks, 144)
+	s := open(t, t.TempDir(), Options{SealDepth: 100, SegmentBlocks: 130, MinFree: -1})
 	build(t, s, newFakeNode(blocks))
 	v := openView(t, s)
 	expectView(t, v, blocks)
-	for f, err := range v.Blocks(t.Context(), 0, 605, chain.Projection{Pools: chain.AllPools}) {
+	for f, err := range v.Blocks(t.Context(), 0, 299, chain.Projection{Pools: chain.AllPools}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,6 +494,43 @@ func TestClosedStore(t *testing.T) {
 	closeAndCheck(t, s)
 	if _, err := read(t, v, 0, 5, chain.DefaultProjection); !errors.Is(err, ErrClosed) || !errors.Is(err, chain.ErrUnavailable) {
 		t.Errorf("read from a closed index: %v", err)
+	}
+}
+
+// TestBrokenLink reads over a segment whose first block says another parent than its header, which no checksum can notice.
+func TestBrokenLink(t *testing.T) {
+	t.Parallel()
+	f := newForge()
+	blocks := f.extend(t, nil, 12)
+	stranger := f.extend(t, blocks[:6], 6)
+	s, err := Open(t.TempDir(), small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, part := range [][]testBlock{blocks[:8], stranger[8:]} {
+		var a assembler
+		for i, b := range part {
+			block := *b.Block
+			if i == 0 && b.ID.Height > 0 {
+				block.Prev = blocks[7].ID.Hash
+			}
+			a.add(&block, b.sizes)
+		}
+		if err := s.connectSegment(&a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := openView(t, s)
+	for _, r := range [][2]chain.Height{{0, 11}, {11, 0}, {7, 8}} {
+		got, err := read(t, v, r[0], r[1], chain.DefaultProjection)
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "does not connect") || len(got) == 0 {
+			t.Errorf("blocks %d to %d: %d bytes, %v", r[0], r[1], len(got), err)
+		}
+	}
+	if _, err := read(t, v, 8, 11, chain.DefaultProjection); err != nil {
+		t.Errorf("blocks above the break: %v", err)
 	}
 }
 

@@ -130,6 +130,6 @@ func checkLink(f *chain.Frames, link chain.Hash) error {
 		return nil
 	}
 	f.Release()
-	return &CorruptError{First: f.First.Height, Last: f.Last.Height, Key: "of these blocks",
+	return &CorruptError{First: f.First.Height, Last: f.Last.Height, Key: "link",
 		Err: fmt.Errorf("block %s does not connect to %s", f.First, link)}
 }
