@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// method is a JSON-RPC method of Zebra. None of them changes anything, so that every request may be repeated.
+// method is a JSON-RPC method of Zebra. All but sendRawTransaction change nothing, so that their requests may be repeated.
 type method uint8
 
 const (
@@ -23,6 +23,9 @@ const (
 	getBlockHeader
 	getBlockchainInfo
 	getInfo
+	getRawMempool
+	getRawTransaction
+	sendRawTransaction
 	methodCount
 )
 
@@ -33,6 +36,9 @@ var methodNames = [methodCount]string{
 	getBlockHeader:            "getblockheader",
 	getBlockchainInfo:         "getblockchaininfo",
 	getInfo:                   "getinfo",
+	getRawMempool:             "getrawmempool",
+	getRawTransaction:         "getrawtransaction",
+	sendRawTransaction:        "sendrawtransaction",
 }
 
 func (m method) String() string { return methodNames[m] }
@@ -52,6 +58,7 @@ type query struct {
 	params  string        // JSON, without the brackets
 	limit   time.Duration // for the answer, repetitions included
 	tries   int
+	calm    bool // nobody is kept waiting: bulk need not make way
 }
 
 // call is a query on its way. It is the context of its requests, so that the hooks of the one retryablehttp.Client find it.
@@ -99,11 +106,16 @@ func (c *Client) send(parent context.Context, q *query, onSize func(int)) (a *ca
 
 	req := &retryablehttp.Request{Request: c.prototype.WithContext(a)}
 	req.Header = a.creds.header
+	sender := c.http
+	if q.method == sendRawTransaction {
+		sender = c.sender
+		req.Header = withoutReplay(req.Header)
+	}
 	if err := req.SetBody(body); err != nil {
 		return a, err
 	}
 	req.SetResponseHandler(a.receive)
-	if _, err = c.http.Do(req); err == nil {
+	if _, err = sender.Do(req); err == nil {
 		a.creds.accepted.CompareAndSwap(false, true)
 		return a, nil
 	}
@@ -200,7 +212,7 @@ func (a *call) again(err error) bool {
 		return false
 	}
 	repeat := a.verdict.refused && a.renew() || a.verdict.Class == Passing && a.tries > 1
-	if repeat {
+	if repeat = repeat && a.method != sendRawTransaction; repeat {
 		a.tries--
 		a.client.stats.retries.Add(1)
 	}

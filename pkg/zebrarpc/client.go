@@ -23,6 +23,7 @@ type Client struct {
 	url       string        // as shown in errors
 	prototype *http.Request // copied for each request
 	http      *retryablehttp.Client
+	sender    *retryablehttp.Client               // of transactions
 	idle      interface{ CloseIdleConnections() } // nil when a test brought its own transport
 	auth      *authenticator
 	permits   *permits
@@ -55,6 +56,11 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c.idle = transport
+	// A connection of its own for each transaction that is sent: one that was kept may turn out to be closed, and then nobody could
+	// tell whether Zebra has read the request.
+	fresh := transport.Clone()
+	fresh.DisableKeepAlives = true
+	c.sender = newHTTP(fresh)
 	return c, nil
 }
 
@@ -71,6 +77,7 @@ func newClient(o Options, transport http.RoundTripper) (*Client, error) {
 		url:       u.String(),
 		prototype: &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1},
 		http:      newHTTP(transport),
+		sender:    newHTTP(transport),
 		auth:      newAuthenticator(o.Auth),
 		permits:   newPermits(o.InFlight, o.ReadAhead),
 		log:       o.Logger,
@@ -93,7 +100,7 @@ func (c *Client) URL() string { return c.url }
 // BestBlock returns the tip of the node's best chain, read by Zebra in one go (getbestblockheightandhash). A node without any block
 // is a passing error.
 func (c *Client) BestBlock(ctx context.Context) (chain.BlockID, error) {
-	q := query{method: getBestBlockHeightAndHash, limit: tipLimit, tries: 1}
+	q := query{method: getBestBlockHeightAndHash, limit: tipLimit, tries: 1, calm: true}
 	return ask(ctx, c, &q, func(v *fastjson.Value) (id chain.BlockID, err error) {
 		if id.Height, err = heightOf(v, "height"); err == nil {
 			id.Hash, err = rawHashOf(v, "hash")
@@ -263,7 +270,7 @@ func ask[T any](ctx context.Context, c *Client, q *query, decode func(*fastjson.
 // interactive sends the query as soon as it gets a permit.
 func (c *Client) interactive(ctx context.Context, q *query) (*call, error) {
 	urgency := urgent
-	if q.method == getBestBlockHeightAndHash {
+	if q.calm {
 		urgency = poll
 	}
 	if err := c.permits.acquire(ctx, urgency, q.limit); err != nil {
