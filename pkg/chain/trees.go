@@ -32,13 +32,13 @@ type SubtreeRoot struct {
 
 // Sizes counts the leaves of the three trees. The error names the pool whose tree cannot be read.
 func (s *TreeState) Sizes() (sizes TreeSizes, err error) {
-	if sizes.Sapling, err = treeSize(s.Sapling); err != nil {
+	if sizes.Sapling, err = TreeSize(s.Sapling); err != nil {
 		return TreeSizes{}, fmt.Errorf("%s tree: %w", Sapling, err)
 	}
-	if sizes.Orchard, err = treeSize(s.Orchard); err != nil {
+	if sizes.Orchard, err = TreeSize(s.Orchard); err != nil {
 		return TreeSizes{}, fmt.Errorf("%s tree: %w", Orchard, err)
 	}
-	if sizes.Ironwood, err = treeSize(s.Ironwood); err != nil {
+	if sizes.Ironwood, err = TreeSize(s.Ironwood); err != nil {
 		return TreeSizes{}, fmt.Errorf("%s tree: %w", Ironwood, err)
 	}
 	return sizes, nil
@@ -47,8 +47,8 @@ func (s *TreeState) Sizes() (sizes TreeSizes, err error) {
 // maxParents: a tree of depth 32 has its leaves at level 0 and its root at level 32, so the right edge has parents at levels 1 to 31.
 const maxParents = 31
 
-// treeSize counts the leaves of an encoded tree.
-func treeSize(tree string) (uint32, error) {
+// TreeSize counts the leaves of a tree that is encoded as in a TreeState. The error says where the encoding is not one of a tree.
+func TreeSize(tree string) (uint32, error) {
 	raw, err := hex.DecodeString(tree)
 	if err != nil {
 		return 0, err

@@ -23,6 +23,8 @@ const (
 	getBlockHeader
 	getBlockchainInfo
 	getInfo
+	getTreeState
+	getSubtreesByIndex
 	getRawMempool
 	getRawTransaction
 	sendRawTransaction
@@ -36,6 +38,8 @@ var methodNames = [methodCount]string{
 	getBlockHeader:            "getblockheader",
 	getBlockchainInfo:         "getblockchaininfo",
 	getInfo:                   "getinfo",
+	getTreeState:              "z_gettreestate",
+	getSubtreesByIndex:        "z_getsubtreesbyindex",
 	getRawMempool:             "getrawmempool",
 	getRawTransaction:         "getrawtransaction",
 	sendRawTransaction:        "sendrawtransaction",
@@ -47,6 +51,7 @@ func (m method) String() string { return methodNames[m] }
 const (
 	tipLimit   = 3 * time.Second
 	callLimit  = 10 * time.Second
+	treeLimit  = 30 * time.Second // Zebra reads the whole block first, for its time
 	callTries  = 2
 	retryPause = 100 * time.Millisecond // before the first repetition, then doubling
 )

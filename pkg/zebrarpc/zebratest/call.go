@@ -20,7 +20,7 @@ type Call struct {
 func (c Call) Height() (chain.Height, bool) {
 	p := newParams(c.Params)
 	switch c.Method {
-	case "getblock", "getblockheader":
+	case "getblock", "getblockheader", "z_gettreestate":
 		ref, ok := parseRef(p.text(argBlock), c.chain.Tip().Height)
 		if p.err != nil || !ok {
 			return 0, false
@@ -52,6 +52,10 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 		return n.getBlockHeader(dst, w, c)
 	case "getblockhash":
 		return n.getBlockHash(dst, c)
+	case "z_gettreestate":
+		return n.getTreeState(dst, w, c, f)
+	case "z_getsubtreesbyindex":
+		return n.getSubtrees(dst, c)
 	case "getbestblockhash":
 		return appendQuoted(dst, c.chain.Tip().Hash.String()), nil
 	case "getbestblockheightandhash":

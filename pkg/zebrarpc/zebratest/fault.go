@@ -21,7 +21,7 @@ type Fault struct {
 	Error  *Error                                // the call fails with this JSON-RPC error
 	Result string                                // JSON text that replaces the result, as of the wrong type
 	Raw    func(raw []byte) []byte               // changes the block in getblock's verbosity 0; it may write into its argument
-	Sizes  func(chain.TreeSizes) chain.TreeSizes // changes "trees" in getblock's verbosity 1
+	Sizes  func(chain.TreeSizes) chain.TreeSizes // changes "trees" in getblock's verbosity 1 and z_gettreestate
 
 	WrongID bool // the reply carries an id that was not asked for
 

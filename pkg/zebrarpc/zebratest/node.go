@@ -30,6 +30,8 @@ type NodeOptions struct {
 	MaxRequests int
 	// EstimatedHeight is the network's tip as the node guesses it; the node's own tip when that is higher.
 	EstimatedHeight chain.Height
+	// SubtreeLeaves is how many leaves a subtree has whose root z_getsubtreesbyindex lists. 0 means 65,536, as everywhere else.
+	SubtreeLeaves uint32
 	// Build and Subversion are what getinfo says.
 	Build, Subversion string
 	// Observe, when not nil, is called with every call before it is executed; it must be safe for concurrent use.
