@@ -52,6 +52,12 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 		return n.getBlockHeader(dst, w, c)
 	case "getblockhash":
 		return n.getBlockHash(dst, c)
+	case "getaddressbalance":
+		return n.getAddressBalance(dst, c)
+	case "getaddresstxids":
+		return n.getAddressTxids(dst, c)
+	case "getaddressutxos":
+		return n.getAddressUtxos(dst, c)
 	case "z_gettreestate":
 		return n.getTreeState(dst, w, c, f)
 	case "z_getsubtreesbyindex":

@@ -60,6 +60,9 @@ type Chain struct {
 	heights map[uint64]chain.Height
 	seed    uint64 // of the last run, so that each branch differs from all before it
 	forks   uint64 // how many chains were forked off, so that they differ from each other
+
+	indexing sync.Mutex // guards index, and is taken before script
+	index    *transparentIndex
 }
 
 // block is what is kept of every height.

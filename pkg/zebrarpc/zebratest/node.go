@@ -32,6 +32,8 @@ type NodeOptions struct {
 	EstimatedHeight chain.Height
 	// SubtreeLeaves is how many leaves a subtree has whose root z_getsubtreesbyindex lists. 0 means 65,536, as everywhere else.
 	SubtreeLeaves uint32
+	// MaxAddressResults is how many txids or outputs the address methods give at most. 0 means 100,000.
+	MaxAddressResults int
 	// Build and Subversion are what getinfo says.
 	Build, Subversion string
 	// Observe, when not nil, is called with every call before it is executed; it must be safe for concurrent use.

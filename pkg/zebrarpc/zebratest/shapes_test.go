@@ -241,12 +241,13 @@ func TestShapesMatchZebrad(t *testing.T) {
 	t.Run("versions", func(t *testing.T) { compareNodes(t, z, sim, versionQuestions()) })
 	t.Run("wrong", func(t *testing.T) { compareNodes(t, z, sim, wrongQuestions()) })
 	t.Run("right", func(t *testing.T) { compareNodes(t, z, sim, rightQuestions(t, c)) })
+	t.Run("addresses", func(t *testing.T) { compareNodes(t, z, sim, addressQuestions()) })
 	t.Run("trees", func(t *testing.T) { compareTrees(t, z, sim, c.Tip()) })
 
 	if *update {
 		questions := slices.Concat(transportQuestions(), versionQuestions(), wrongQuestions(), positionQuestions(),
 			blockQuestions("0"), blockQuestions("1"), blockQuestions("9"), blockQuestions("-1"), blockQuestions(c.Tip().Hash.String()),
-			treeQuestions(c.Tip().Height))
+			treeQuestions(c.Tip().Height), addressQuestions())
 		record(t, z, c, questions)
 	}
 
