@@ -28,6 +28,9 @@ const (
 	getRawMempool
 	getRawTransaction
 	sendRawTransaction
+	getAddressBalance
+	getAddressTxids
+	getAddressUtxos
 	methodCount
 )
 
@@ -43,6 +46,9 @@ var methodNames = [methodCount]string{
 	getRawMempool:             "getrawmempool",
 	getRawTransaction:         "getrawtransaction",
 	sendRawTransaction:        "sendrawtransaction",
+	getAddressBalance:         "getaddressbalance",
+	getAddressTxids:           "getaddresstxids",
+	getAddressUtxos:           "getaddressutxos",
 }
 
 func (m method) String() string { return methodNames[m] }
@@ -64,6 +70,7 @@ type query struct {
 	limit   time.Duration // for the answer, repetitions included
 	tries   int
 	calm    bool // nobody is kept waiting: bulk need not make way
+	patient bool // it costs Zebra much: few are asked at one time, and bulk goes on beside them
 }
 
 // call is a query on its way. It is the context of its requests, so that the hooks of the one retryablehttp.Client find it.

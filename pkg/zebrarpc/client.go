@@ -27,6 +27,7 @@ type Client struct {
 	idle      interface{ CloseIdleConnections() } // nil when a test brought its own transport
 	auth      *authenticator
 	permits   *permits
+	patience  patience
 	lastID    atomic.Uint64
 	log       *slog.Logger
 
@@ -80,6 +81,7 @@ func newClient(o Options, transport http.RoundTripper) (*Client, error) {
 		sender:    newHTTP(transport),
 		auth:      newAuthenticator(o.Auth),
 		permits:   newPermits(o.InFlight, o.ReadAhead),
+		patience:  make(patience, patientInFlight),
 		log:       o.Logger,
 	}
 	c.encoders.options = o.Encoder
@@ -270,8 +272,15 @@ func ask[T any](ctx context.Context, c *Client, q *query, decode func(*fastjson.
 // interactive sends the query as soon as it gets a permit.
 func (c *Client) interactive(ctx context.Context, q *query) (*call, error) {
 	urgency := urgent
-	if q.calm {
+	switch {
+	case q.calm:
 		urgency = poll
+	case q.patient:
+		urgency = patient
+		if err := c.patience.acquire(ctx); err != nil {
+			return nil, err
+		}
+		defer c.patience.release()
 	}
 	if err := c.permits.acquire(ctx, urgency, q.limit); err != nil {
 		return nil, err

@@ -167,6 +167,8 @@ func rpcError(code int, message string) *Error {
 		e.Class = Passing
 	case code == -1 && (strings.HasPrefix(text, "missing ") && strings.Contains(text, " tree") || strings.Contains(text, "block not found")):
 		e.Class = Passing // a reorg came between two of Zebra's own reads
+	case code == -1 && strings.Contains(text, "state was committing a block"):
+		e.Class = Passing // the same for addresses
 	case code == -1 && strings.Contains(text, "invalid params"), code == -32600, code == -32602, code == -32700:
 		e.Class, e.Hint = Fatal, hintReply
 	case code == -32601:

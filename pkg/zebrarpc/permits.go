@@ -25,8 +25,9 @@ const (
 type urgency uint8
 
 const (
-	urgent urgency = iota // somebody waits for the answer: while one is in flight or waits, little bulk is started
-	poll                  // goes first too, but is so frequent and cheap that bulk need not wait for it
+	urgent  urgency = iota // somebody waits for the answer: while one is in flight or waits, little bulk is started
+	poll                   // goes first too, but is so frequent and cheap that bulk need not wait for it
+	patient                // waits its turn, and bulk does not wait for it: what floods must not stop
 )
 
 const (

@@ -1,0 +1,72 @@
+package zebrarpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+const (
+	// patientInFlight bounds the questions about addresses that are at Zebra at one time, with the transactions that such an answer
+	// consists of. Each occupies one of Zebra's threads with scans of its database; half of what bulk has by default leaves the build
+	// and the ranges of blocks two thirds of a busy node.
+	patientInFlight = 8
+
+	// transactionsAtOnce are read for one answer before any of them is passed on, transactionsInFlight of them at the same time. A
+	// reader who stops reading holds so many; most have a few kB, and none 2 MB or more.
+	transactionsAtOnce   = 16
+	transactionsInFlight = 4
+)
+
+// patience lets patientInFlight questions through at one time, in the order in which they came.
+type patience chan struct{}
+
+// acquire waits for a turn for at most permitWait, after which it returns an error that matches chain.ErrBusy. The turn ends with
+// release.
+func (p patience) acquire(ctx context.Context) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(permitWait)
+	defer timer.Stop()
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("no turn among %d expensive questions to Zebra within %v: %w", patientInFlight, permitWait, chain.ErrBusy)
+	}
+}
+
+func (p patience) release() { <-p }
+
+// minedTransactions reads transactions that Zebra has just named, several at the same time. One that it does not have any more was in a
+// block that left the best chain: chain.ErrReorged.
+func (c *Client) minedTransactions(ctx context.Context, ids []chain.TxID) ([]chain.LocatedTransaction, error) {
+	txs := make([]chain.LocatedTransaction, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(transactionsInFlight)
+	for i, id := range ids {
+		g.Go(func() (err error) {
+			q := transactionQuery(id, 1)
+			q.patient = true
+			txs[i], err = c.locatedTransaction(ctx, &q)
+			if err = aboutTransaction(err); errors.Is(err, chain.ErrNotFound) {
+				err = fmt.Errorf("%v: %w", err, chain.ErrReorged) // whoever called did not ask for it, so it is not NOT_FOUND
+			}
+			return unexpected(err)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return txs, nil
+}
