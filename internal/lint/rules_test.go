@@ -31,9 +31,10 @@ func rooms() []room {
 		{"pkg/zebrarpc/zebratest", []string{"pkg/chain", "pkg/chain/chaintest"}},
 		{"pkg/index", []string{"pkg/chain"}},
 		{"pkg/passthrough", []string{"pkg/chain", "pkg/zebrarpc"}},
+		{"pkg/mempool", []string{"pkg/chain"}},
 		{"pkg/lightwallet", []string{"pkg/chain", "proto"}},
 		{"proto", nil},
-		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/index", "pkg/passthrough", "pkg/lightwallet", "proto", "cmd/zsidecar/internal/demo"}},
+		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "proto", "cmd/zsidecar/internal/demo"}},
 		{"cmd/zsidecar/internal/demo", []string{
 			"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "proto", "cmd/zsidecar"}},
 		{"integration", nil},
