@@ -50,3 +50,23 @@ func (tx *Transaction) AppendTxFrame(dst []byte, p Projection) []byte {
 	dst, start := beginFrame(dst)
 	return endFrame(tx.AppendCompactTx(dst, 0, p), start)
 }
+
+// Transactions returns the serialized transactions of a serialized block, in order, as views into raw, and their ids. Nothing but their
+// format is checked; the errors are those of Encode.
+func (e *Encoder) Transactions(raw []byte) (txs [][]byte, ids []TxID, err error) {
+	r := reader{buf: raw}
+	r.limit("block")
+	var b Block
+	r.blockHeader(&b, 0)
+	n := r.count(minTransactionLen, "transactions")
+	var tx Transaction
+	for i := 0; i < n && r.err == nil; i++ {
+		if r.transaction(&tx, e.v6); r.err == nil {
+			txs, ids = append(txs, tx.raw), append(ids, e.hasher.txid(&tx))
+		}
+	}
+	if r.end(len(r.buf), "block"); r.err != nil {
+		return nil, nil, r.err
+	}
+	return txs, ids, nil
+}

@@ -29,3 +29,26 @@ func TestAppendTxFrame(t *testing.T) {
 		t.Errorf("nothing of it is in the Sapling pool, got %x", got)
 	}
 }
+
+func TestTransactionsOfBlock(t *testing.T) {
+	t.Parallel()
+	raw := chaintest.Mixed(7, chain.Hash{1}, 3)
+	e := chain.NewEncoder(chain.EncoderOptions{})
+	txs, ids, err := e.Transactions(raw)
+	if err != nil || len(txs) < 2 || len(txs) != len(ids) {
+		t.Fatalf("%d transactions, %d ids, %v", len(txs), len(ids), err)
+	}
+	if end := bytes.Join(txs, nil); !bytes.HasSuffix(raw, end) || raw[len(raw)-len(end)-1] != byte(len(txs)) {
+		t.Error("the transactions are not the end of the block")
+	}
+	for i, tx := range txs {
+		if parsed, err := e.Transaction(tx); err != nil || parsed.ID != ids[i] {
+			t.Errorf("transaction %d: %v, id %s, want %s", i, err, ids[i], parsed.ID)
+		}
+	}
+	for _, broken := range [][]byte{nil, raw[:200], raw[:len(raw)-1], append(bytes.Clone(raw), 0)} {
+		if _, _, err := e.Transactions(broken); err == nil {
+			t.Errorf("%d bytes: no error", len(broken))
+		}
+	}
+}

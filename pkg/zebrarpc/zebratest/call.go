@@ -62,6 +62,12 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 		return n.getTreeState(dst, w, c, f)
 	case "z_getsubtreesbyindex":
 		return n.getSubtrees(dst, c)
+	case "getrawmempool":
+		return n.getRawMempool(dst, c)
+	case "getrawtransaction":
+		return n.getRawTransaction(dst, c)
+	case "sendrawtransaction":
+		return n.sendRawTransaction(dst, c)
 	case "getbestblockhash":
 		return appendQuoted(dst, c.chain.Tip().Hash.String()), nil
 	case "getbestblockheightandhash":

@@ -61,8 +61,11 @@ type Chain struct {
 	seed    uint64 // of the last run, so that each branch differs from all before it
 	forks   uint64 // how many chains were forked off, so that they differ from each other
 
-	indexing sync.Mutex // guards index, and is taken before script
+	indexing sync.Mutex // guards what follows, and is taken before script
 	index    *transparentIndex
+	located  *transactionIndex
+
+	orphans []orphan // guarded by script: blocks that were replaced
 }
 
 // block is what is kept of every height.
@@ -158,6 +161,11 @@ func (c *Chain) replace(keep int, r run, n int) error {
 	var prev block
 	if keep > 0 {
 		prev = c.blocks[keep-1]
+	}
+	if n > 0 {
+		if err := c.keepOrphans(keep); err != nil {
+			return err
+		}
 	}
 	added := make([]block, 0, n)
 	enc, work := chain.NewEncoder(chain.EncoderOptions{}), newWorkshop()

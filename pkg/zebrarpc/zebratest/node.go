@@ -43,6 +43,7 @@ type NodeOptions struct {
 // Node answers JSON-RPC over HTTP with a Chain. It is an http.Handler, and brings a server for it: Start and Stop.
 type Node struct {
 	opts NodeOptions
+	pool mempool
 
 	mu       sync.Mutex // guards what follows
 	chain    *Chain

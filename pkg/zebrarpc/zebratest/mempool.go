@@ -1,0 +1,196 @@
+package zebratest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
+)
+
+// mempool is a node's simulated mempool. Transactions are taken as they are: nothing of them is verified but their format.
+type mempool struct {
+	mu    sync.Mutex
+	txs   map[chain.TxID]pooled
+	mined map[chain.TxID]bool // by MineMempool
+}
+
+type pooled struct {
+	raw  []byte
+	time int64 // when it came, Unix seconds
+}
+
+// AddTransactions puts transactions into the mempool as if peers had sent them, and returns their ids. One that does not parse gets in
+// under the id that its first 32 bytes spell.
+func (n *Node) AddTransactions(raw ...[]byte) []chain.TxID {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	enc := chain.NewEncoder(chain.EncoderOptions{})
+	ids := make([]chain.TxID, len(raw))
+	for i, r := range raw {
+		if tx, err := enc.Transaction(r); err == nil {
+			ids[i] = tx.ID
+		} else {
+			copy(ids[i][:], r)
+		}
+		n.pool.add(ids[i], r)
+	}
+	return ids
+}
+
+func (p *mempool) add(id chain.TxID, raw []byte) {
+	if p.txs == nil {
+		p.txs, p.mined = make(map[chain.TxID]pooled), make(map[chain.TxID]bool)
+	}
+	p.txs[id] = pooled{raw, time.Now().Unix()}
+}
+
+// RemoveTransactions takes transactions out of the mempool, as if they had expired.
+func (n *Node) RemoveTransactions(ids ...chain.TxID) {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	for _, id := range ids {
+		delete(n.pool.txs, id)
+	}
+}
+
+// MineMempool puts the whole mempool into one block on the tip.
+func (n *Node) MineMempool() error {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	c := n.Chain()
+	tip := c.Tip()
+	h := tip.Height + 1
+	txs := [][]byte{chaintest.Tx{Version: 5, BranchID: branchAt(c.upgrades, h), Coinbase: true, Height: h, Outputs: 1, Seed: uint64(h)}.Append(nil)}
+	for _, id := range n.pool.ids() {
+		txs = append(txs, n.pool.txs[id].raw)
+	}
+	block, err := chaintest.NewBuilder().Block(nil, tip.Hash, chaintest.BlockTime(h), uint64(h), txs...)
+	if err != nil {
+		return fmt.Errorf("mine the mempool: %w", err)
+	}
+	if err := c.Append(block); err != nil {
+		return fmt.Errorf("mine the mempool: %w", err)
+	}
+	for id := range n.pool.txs {
+		n.pool.mined[id] = true
+	}
+	clear(n.pool.txs)
+	return nil
+}
+
+// ids are in the order of their display forms, as Zebra lists them.
+func (p *mempool) ids() []chain.TxID {
+	return slices.SortedFunc(maps.Keys(p.txs), func(a, b chain.TxID) int {
+		slices.Reverse(a[:])
+		slices.Reverse(b[:])
+		return slices.Compare(a[:], b[:])
+	})
+}
+
+func (p *mempool) get(id chain.TxID) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tx, ok := p.txs[id]
+	return tx.raw, ok
+}
+
+// mempoolObject is an entry of getrawmempool's verbose form. Fees and dependencies are not modelled.
+type mempoolObject struct {
+	Size            int             `json:"size"`
+	Fee             json.RawMessage `json:"fee"`
+	ModifiedFee     json.RawMessage `json:"modifiedfee"`
+	Time            int64           `json:"time"`
+	Height          chain.Height    `json:"height"`
+	DescendantCount int             `json:"descendantcount"`
+	DescendantSize  int             `json:"descendantsize"`
+	DescendantFees  int64           `json:"descendantfees"`
+	Depends         []string        `json:"depends"`
+}
+
+func (n *Node) getRawMempool(dst []byte, c Call) ([]byte, *rpcError) {
+	p := newParams(c.Params)
+	verbose := p.flag(argVerbose, false)
+	if p.err != nil {
+		return dst, p.err
+	}
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	if !verbose {
+		list := []string{}
+		for _, id := range n.pool.ids() {
+			list = append(list, id.String())
+		}
+		return appendObject(dst, list, nil)
+	}
+	all := make(map[string]mempoolObject)
+	for id, tx := range n.pool.txs {
+		all[id.String()] = mempoolObject{
+			Size: len(tx.raw), Fee: json.RawMessage(zeroAmount), ModifiedFee: json.RawMessage(zeroAmount), Time: tx.time,
+			Height: c.chain.Tip().Height, DescendantCount: 1, DescendantSize: len(tx.raw), Depends: []string{},
+		}
+	}
+	return appendObject(dst, all, nil)
+}
+
+// What Zebra says to a transaction that it has.
+var (
+	errInMempool = &rpcError{code: -1, message: "transaction already exists in mempool"}
+	errInState   = &rpcError{code: -25, message: `failed to validate tx: WtxId("private"), error: transaction is already in state`}
+	errWasMined  = &rpcError{code: -1, message: "any transaction with the same effects will be rejected from the mempool until a chain reset: " +
+		"transaction was committed to the best chain"}
+)
+
+func (n *Node) sendRawTransaction(dst []byte, c Call) ([]byte, *rpcError) {
+	p := newParams(c.Params)
+	digits := p.text("raw_transaction_hex")
+	if p.err != nil {
+		return dst, p.err
+	}
+	raw, err := hex.DecodeString(digits)
+	if err != nil {
+		return dst, &rpcError{code: -22, message: hexError(digits)}
+	}
+	tx, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(raw)
+	switch {
+	case errors.Is(err, chain.ErrUnknownVersion):
+		return dst, &rpcError{code: -22, message: "io error: Unknown transaction format"}
+	case err != nil:
+		return dst, &rpcError{code: -22, message: "io error: failed to fill whole buffer"}
+	}
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	if _, ok := n.pool.txs[tx.ID]; ok {
+		return dst, errInMempool
+	}
+	found, err := c.chain.transaction(tx.ID)
+	switch {
+	case err != nil:
+		return appendObject(dst, nil, err)
+	case found.active && n.pool.mined[tx.ID]:
+		return dst, errWasMined
+	case found.active:
+		return dst, errInState
+	}
+	n.pool.add(tx.ID, raw)
+	return appendQuoted(dst, tx.ID.String()), nil
+}
+
+// hexError says what Rust's hex crate does of digits that are none.
+func hexError(digits string) string {
+	if len(digits)%2 != 0 {
+		return "Odd number of digits"
+	}
+	for i, c := range digits {
+		if _, err := hex.DecodeString(string(c) + "0"); err != nil {
+			return fmt.Sprintf("Invalid character %s at position %d", "'"+string(c)+"'", i)
+		}
+	}
+	return ""
+}
