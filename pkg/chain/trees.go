@@ -30,6 +30,19 @@ type SubtreeRoot struct {
 	Completing BlockID  // the block whose outputs filled the last leaf
 }
 
+// Of returns the size of one pool's tree, 0 for the transparent pool, which has none.
+func (s TreeSizes) Of(p Pool) uint32 {
+	switch p {
+	case Sapling:
+		return s.Sapling
+	case Orchard:
+		return s.Orchard
+	case Ironwood:
+		return s.Ironwood
+	}
+	return 0
+}
+
 // Sizes counts the leaves of the three trees. The error names the pool whose tree cannot be read.
 func (s *TreeState) Sizes() (sizes TreeSizes, err error) {
 	if sizes.Sapling, err = TreeSize(s.Sapling); err != nil {
@@ -73,6 +86,9 @@ func TreeSize(tree string) (uint32, error) {
 		if r.optionalNode("parent") {
 			size += 2 << i
 		}
+	}
+	if size > 0 && !left {
+		r.fail("left leaf", 0, errors.New("there is none, but a parent"))
 	}
 	if size > 1<<32-1 { // the very last leaf of a tree does not fit into the protocol's sizes either
 		r.fail("parents", at, fmt.Errorf("%d leaves do not fit into 32 bits", size))

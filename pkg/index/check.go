@@ -34,6 +34,8 @@ type Report struct {
 	SealedBlocks int64 `json:"sealed_blocks"`
 	RecentBlocks int64 `json:"recent_blocks"`
 	Segments     int   `json:"segments"`
+	TreeStates   int   `json:"tree_states"`
+	SubtreeRoots int   `json:"subtree_roots"`
 	UnnamedRows  int   `json:"unnamed_rows"` // rows that the tip does not name: the next start deletes them
 	FrameBytes   int64 `json:"frame_bytes"`
 	ColumnBytes  int64 `json:"column_bytes"` // of the transparent columns
@@ -62,6 +64,7 @@ const (
 	doRefetch = "these blocks count as not indexed, and the node answers for them; to index them again, delete the directory and start zsidecar"
 	doRestart = "start zsidecar: it fetches the recent blocks again"
 	doRebuild = "delete the directory and start zsidecar: all of it can be built again"
+	doAgain   = "nothing: the node is asked for it again when a wallet wants it"
 	doReport  = "this row does nothing; please report it"
 )
 
@@ -161,6 +164,9 @@ func (c *checker) run() error {
 	}
 	if c.next.hash != c.state.top.hash && !c.unknown {
 		c.problem(keyState, 0, c.state.top.blocks-1, fmt.Errorf("the tip is %s, but the last block is %s", c.state.top.tip(), c.next.tip()), doRebuild)
+	}
+	if err := c.kept(); err != nil {
+		return err
 	}
 	return c.others()
 }
@@ -365,7 +371,7 @@ func (c *checker) others() error {
 	c.report.UnnamedRows += max(transparent-c.report.Segments, 0)
 	return c.rows("", func(item *badger.Item) error {
 		key := string(item.Key())
-		for _, prefix := range []string{prefixMeta, prefixSegment, prefixTransparent, prefixRecent} {
+		for _, prefix := range []string{prefixMeta, prefixSegment, prefixTransparent, prefixRecent, prefixTree, prefixSubtree} {
 			if strings.HasPrefix(key, prefix) {
 				return nil
 			}

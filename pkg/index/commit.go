@@ -36,6 +36,7 @@ func (b *batch) put(key, value []byte) {
 func (s *Store) apply(b *batch, next state) error {
 	next.seq = s.state.seq + 1
 	next.complete = s.complete.Load()
+	kept := s.kept.take(b, s.current.Load(), next)
 	due := s.takeDue(commitDeletes)
 	b.deletes = append(b.deletes, due...)
 	b.put(keyState.bytes(), next.encode())
@@ -56,6 +57,7 @@ func (s *Store) apply(b *batch, next state) error {
 		return err
 	}
 	s.state = next
+	s.kept.done(kept)
 	return nil
 }
 

@@ -70,6 +70,8 @@ func TestLayouts(t *testing.T) {
 		{"segment of blocks 100 to 102", segmentKey(102).bytes(), segment},
 		{"transparent row of blocks 100 to 102", transparentKey(102).bytes(), transparent},
 		{"recent block 100", recentKey(first.ID).bytes(), appendRecentRow(nil, first.Block, first.sizes)},
+		{"tree state of block 100", treeKey(first.ID.Hash).bytes(), layoutTree()},
+		{"orchard subtree 258", subtreeKey{chain.Orchard, 258}.bytes(), layoutSubtree()},
 	} {
 		fmt.Fprintf(&got, "%s\nkey\n%svalue\n%s\n", row.name, hex.Dump(row.key), hex.Dump(row.value))
 	}
@@ -135,7 +137,7 @@ func TestRowsDecodeAgain(t *testing.T) {
 
 // verifyRow decodes a row as the kind of its key, and verifies all of it.
 func verifyRow(kind byte, row []byte) error {
-	switch kind % 6 {
+	switch kind % 8 {
 	case 0:
 		_, err := decodeFormat(row)
 		return err
@@ -164,8 +166,14 @@ func verifyRow(kind byte, row []byte) error {
 			_, err = c.column(c.first + chain.Height(i))
 		}
 		return err
-	default:
+	case 5:
 		_, err := decodeRecentRow(row)
+		return err
+	case 6:
+		_, err := decodeTree(treeKey{}, row)
+		return err
+	default:
+		_, err := decodeSubtree(row)
 		return err
 	}
 }
@@ -175,7 +183,7 @@ func layoutRows() [][]byte {
 	first := layoutBlocks()[0]
 	return [][]byte{
 		encodeFormat(FormatVersion), network{genesis: hashOf(1), name: "main"}.encode(), layoutState().encode(),
-		segment, transparent, appendRecentRow(nil, first.Block, first.sizes),
+		segment, transparent, appendRecentRow(nil, first.Block, first.sizes), layoutTree(), layoutSubtree(),
 	}
 }
 

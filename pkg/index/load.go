@@ -26,11 +26,15 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	unusable, err := s.loadKept(txn, snap)
+	if err != nil {
+		return err
+	}
 	s.state.top = snap.top
 	hashes := newHashTable(entries)
 	s.hashes.Store(&hashes)
 	s.complete.Store(s.state.complete)
-	s.garbage = append(garbage, rows...)
+	s.garbage = slices.Concat(garbage, rows, unusable)
 	s.publish(snap, nil)
 	return s.deleteUnnamed()
 }

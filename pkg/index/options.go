@@ -21,6 +21,7 @@ const (
 	DefaultSegmentAge                  = 10 * time.Second
 	DefaultMinFree        int64        = 1 << 30
 	DefaultTreeCheckEvery chain.Height = 10_000
+	DefaultTreeStates                  = 4096
 )
 
 // Options of a Store. The zero value is ready for use: a zero field means its default.
@@ -37,6 +38,8 @@ type Options struct {
 	// TreeCheckEvery is the largest number of blocks whose tree sizes are committed without asking the node. They are compared before
 	// every segment and at the tip as well.
 	TreeCheckEvery chain.Height
+	// TreeStates is how many tree states are kept at most, the newest ones, some 2 kB each.
+	TreeStates int
 	// Network is a name to store beside the genesis hash and to show in messages; it may be empty.
 	Network string
 	// Genesis, when not zero, must be the hash of the stored chain's block 0 (internal byte order), else Open fails with ErrOtherNetwork.
@@ -55,10 +58,11 @@ func (o Options) withDefaults() (Options, error) {
 	o.SegmentAge = cmp.Or(o.SegmentAge, DefaultSegmentAge)
 	o.MinFree = max(cmp.Or(o.MinFree, DefaultMinFree), 0)
 	o.TreeCheckEvery = cmp.Or(o.TreeCheckEvery, DefaultTreeCheckEvery)
+	o.TreeStates = cmp.Or(o.TreeStates, DefaultTreeStates)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.SegmentBytes < 0 || o.SegmentBytes > maxSegmentBytes || o.SegmentBlocks < 0 || o.SegmentAge < 0 {
-		return o, fmt.Errorf("segments of %d bytes (at most %d), %d blocks and %v: no limit may be negative",
-			o.SegmentBytes, maxSegmentBytes, o.SegmentBlocks, o.SegmentAge)
+	if o.SegmentBytes < 0 || o.SegmentBytes > maxSegmentBytes || o.SegmentBlocks < 0 || o.SegmentAge < 0 || o.TreeStates < 0 {
+		return o, fmt.Errorf("segments of %d bytes (at most %d), %d blocks and %v, and %d tree states: no limit may be negative",
+			o.SegmentBytes, maxSegmentBytes, o.SegmentBlocks, o.SegmentAge, o.TreeStates)
 	}
 	return o, nil
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -82,4 +83,17 @@ func (s *Store) rowError(g *segment, key string, err error) error {
 		return err
 	}
 	return s.markCorrupt(g, key, missing(err))
+}
+
+// rowsOf iterates over the rows of a prefix, in order, with a copy of each key.
+func rowsOf(txn *badger.Txn, prefix string, values bool) iter.Seq2[[]byte, *badger.Item] {
+	return func(yield func([]byte, *badger.Item) bool) {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefix), PrefetchValues: values, PrefetchSize: 100})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if !yield(it.Item().KeyCopy(nil), it.Item()) {
+				return
+			}
+		}
+	}
 }

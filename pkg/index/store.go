@@ -31,6 +31,7 @@ type Store struct {
 	complete atomic.Bool
 	corrupt  atomic.Int64 // segments found corrupt since Open
 	buffers  chain.BufferPool
+	kept     keeper
 	unlisted *CorruptError // a segment whose hashes are in no table; set by Open, nil when there is none
 
 	mu        sync.Mutex
@@ -88,7 +89,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	var errs []error
-	if s.due() > 0 || s.complete.Load() != s.state.complete {
+	if s.due() > 0 || s.complete.Load() != s.state.complete || s.kept.waiting(s.state) {
 		// On a full disk the next Open does it.
 		if err := s.saveState(); !errors.Is(err, ErrDiskFull) {
 			errs = append(errs, err)
@@ -123,6 +124,7 @@ type Stats struct {
 	CorruptSegments            int   // found since Open
 	OpenSnapshots              int   // chains that open views still read, the current one included
 	DueRows                    int   // rows that the next commit deletes
+	TreeStates, SubtreeRoots   int   // kept
 	DiskBytes                  int64 // allocated on the disk
 }
 
@@ -136,6 +138,7 @@ func (s *Store) Stats() Stats {
 		CorruptSegments: int(s.corrupt.Load()),
 		DiskBytes:       allocatedBytes(s.dir),
 	}
+	st.TreeStates, st.SubtreeRoots = s.kept.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.OpenSnapshots, st.DueRows = len(s.snapshots), len(s.garbage)

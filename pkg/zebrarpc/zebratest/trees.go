@@ -76,21 +76,10 @@ func (n *Node) getTreeState(dst []byte, w *workshop, c Call, fault *Fault) ([]by
 
 // treeObject describes a pool's tree. Built chains may have notes before their pool is active; nobody shall take that tree for empty.
 func (c *Chain) treeObject(f *found, pool chain.Pool, upgrade string) treeObject {
-	if !reached(c.upgrades, upgrade, f.Height) && sizeOf(f.sizes, pool) == 0 {
+	if !reached(c.upgrades, upgrade, f.Height) && f.sizes.Of(pool) == 0 {
 		return treeObject{}
 	}
-	return treeObject{commitments{finalRoot(pool, sizeOf(f.sizes, pool)), madeUpTree(pool, sizeOf(f.sizes, pool), f.Hash)}}
-}
-
-func sizeOf(s chain.TreeSizes, pool chain.Pool) uint32 {
-	switch pool {
-	case chain.Sapling:
-		return s.Sapling
-	case chain.Orchard:
-		return s.Orchard
-	default:
-		return s.Ironwood
-	}
+	return treeObject{commitments{finalRoot(pool, f.sizes.Of(pool)), madeUpTree(pool, f.sizes.Of(pool), f.Hash)}}
 }
 
 // finalRoot is the root as z_gettreestate shows it: reversed for Sapling alone. The roots of empty trees are the real ones.
@@ -172,7 +161,7 @@ func (c *Chain) subtrees(pool chain.Pool, start, limit int64, leaves uint32) []s
 	list := []subtreeObject{}
 	for i := start; i < start+limit; i++ {
 		end := (i + 1) * int64(leaves)
-		h := sort.Search(len(c.blocks), func(h int) bool { return int64(sizeOf(c.blocks[h].sizes, pool)) >= end })
+		h := sort.Search(len(c.blocks), func(h int) bool { return int64(c.blocks[h].sizes.Of(pool)) >= end })
 		if h == len(c.blocks) {
 			break
 		}
