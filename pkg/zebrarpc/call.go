@@ -69,7 +69,7 @@ type query struct {
 	params  string        // JSON, without the brackets
 	limit   time.Duration // for the answer, repetitions included
 	tries   int
-	calm    bool // nobody is kept waiting: bulk need not make way
+	calm    bool // it takes Zebra next to nothing, or long: bulk need not make way
 	patient bool // it costs Zebra much: few are asked at one time, and bulk goes on beside them
 }
 

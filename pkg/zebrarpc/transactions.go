@@ -194,7 +194,7 @@ func (c *Client) MempoolIDs(ctx context.Context) ([]chain.TxID, error) {
 func (c *Client) SendTransaction(ctx context.Context, raw []byte) (chain.SendResult, error) {
 	q := query{
 		method: sendRawTransaction, subject: fmt.Sprintf("of %d bytes", len(raw)), params: `"` + hex.EncodeToString(raw) + `"`,
-		limit: sendLimit, tries: 1,
+		limit: sendLimit, tries: 1, calm: true,
 	}
 	if err := c.proveCredentials(ctx); err != nil {
 		return chain.SendResult{}, err
