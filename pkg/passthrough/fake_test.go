@@ -78,6 +78,7 @@ type fakeNode struct {
 	pace     func(h chain.Height)
 	onSizes  func()
 	requests int // blocks asked for
+	trees    treeAnswers
 }
 
 func newFakeNode(blocks []*chain.Block) *fakeNode {
@@ -198,6 +199,7 @@ type fakeIndex struct {
 	bad      *chain.UnreadableError
 	open     int // views not closed yet
 	served   int // blocks yielded
+	kept     keptByIndex
 }
 
 func (x *fakeIndex) set(blocks []*chain.Block, complete bool) {

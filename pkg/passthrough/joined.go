@@ -19,16 +19,23 @@ type Indexed interface {
 	chain.Source
 	// Complete tells whether the Source has reached the node's tip and follows it, so that its tip is the tip.
 	Complete() bool
+
+	// PutTreeState and PutSubtreeRoots keep what Zebra has computed for blocks of this Source, so that its views answer it.
+	PutTreeState(chain.TreeState)
+	PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) // from index 0 on
 }
 
 // Joined is the Source of the whole chain: the index for the heights that it has, Zebra for the rest. It is safe for concurrent use.
 type Joined struct {
 	zebra chain.Source
 	index atomic.Pointer[Indexed]
+	ahead chan chain.BlockID // where ranges have ended, for Run
 }
 
 // NewJoined returns a Source that asks Zebra for everything until SetIndex is called.
-func NewJoined(zebra chain.Source) *Joined { return &Joined{zebra: zebra} }
+func NewJoined(zebra chain.Source) *Joined {
+	return &Joined{zebra: zebra, ahead: make(chan chain.BlockID, maxAhead)}
+}
 
 // SetIndex brings the index in, as soon as it is open. Views that are open already don't see it.
 func (j *Joined) SetIndex(index Indexed) { j.index.Store(&index) }
@@ -69,6 +76,7 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 
 // indexView is an open view of the index and its tip; index is nil while the index is not open or empty.
 type indexView struct {
+	indexed  Indexed // whose view it is
 	index    chain.View
 	indexTip chain.BlockID
 }
@@ -91,7 +99,7 @@ func (j *Joined) openIndex(ctx context.Context, v *indexView) error {
 		view.Close()
 		return err
 	}
-	v.index, v.indexTip = view, tip
+	v.indexed, v.index, v.indexTip = *index, view, tip
 	return nil
 }
 
@@ -165,6 +173,9 @@ func (v *joinedView) Blocks(ctx context.Context, from, to chain.Height, p chain.
 				r.fail(fmt.Errorf("neither the index nor zebra yields block %d", next))
 				return
 			}
+		}
+		if from < r.last && r.ascending {
+			v.joined.rangeEnded(r.before.Last)
 		}
 		if r.last < to && r.ascending {
 			r.fail(&chain.AboveTipError{Asked: uint64(to), Tip: v.tip.Height})

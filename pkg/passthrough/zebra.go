@@ -22,12 +22,17 @@ type Node interface {
 	TreeSizesAt(ctx context.Context, h chain.Height) (chain.BlockID, chain.TreeSizes, error)
 	TreeSizes(ctx context.Context, hash chain.Hash) (chain.TreeSizes, error)
 	HeightOf(ctx context.Context, hash chain.Hash) (chain.Height, error)
+	BlockHash(ctx context.Context, h chain.Height) (chain.Hash, error)
+	TreeState(ctx context.Context, hash chain.Hash) (chain.TreeState, error)
+	Subtrees(ctx context.Context, pool chain.Pool, start, limit uint32) ([]zebrarpc.Subtree, error)
 }
 
 // Zebra is the Source answered by a Zebra node. It is safe for concurrent use.
 type Zebra struct {
 	node    Node
 	buffers chain.BufferPool
+	trees   treeCache
+	roots   knownSubtrees
 }
 
 // New returns the Source that asks the given node.

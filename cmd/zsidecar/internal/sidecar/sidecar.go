@@ -147,6 +147,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	g.Go(func() error { return s.client.Watch(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
 	g.Go(func() error { s.keepNodeInfo(work); return nil })
+	g.Go(func() error { return s.joined.Run(work) })
 	if s.Config.Network != "" {
 		g.Go(func() error { return s.checkNetwork(work) })
 	}

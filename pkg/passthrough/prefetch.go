@@ -1,0 +1,42 @@
+package passthrough
+
+import (
+	"context"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+// maxAhead is how many ends of ranges wait for their tree state; more are forgotten.
+const maxAhead = 8
+
+// Run asks ahead until ctx ends, and then returns nil. A wallet that has read a range of blocks asks for the tree state of the range's
+// last block next, so that is asked for when the range ends: one at a time, and nothing that is kept already. Without Run wallets wait a
+// little longer, that is all.
+func (j *Joined) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case id := <-j.ahead:
+			j.askAhead(ctx, id)
+		}
+	}
+}
+
+// rangeEnded notes where a range of several blocks ended, unless there is too much to do already.
+func (j *Joined) rangeEnded(last chain.BlockID) {
+	select {
+	case j.ahead <- last:
+	default:
+	}
+}
+
+// askAhead asks for a tree state, which is kept on the way. An error is for whoever asks in earnest.
+func (j *Joined) askAhead(ctx context.Context, id chain.BlockID) {
+	view, err := j.View(ctx)
+	if err != nil {
+		return
+	}
+	defer view.Close()
+	_, _ = view.TreeState(ctx, id.Height)
+}

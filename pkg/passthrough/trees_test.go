@@ -1,0 +1,344 @@
+package passthrough
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
+
+func TestZebraTreeStates(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 20, "a")
+	node := newFakeNode(blocks)
+	v := mustView(t, New(node))
+	for h := range chain.Height(21) {
+		expectTrees(t, v, blocks, h)
+		expectTrees(t, v, blocks, h)
+	}
+	if node.trees.asked != 21 {
+		t.Errorf("zebra was asked %d times for 21 tree states", node.trees.asked)
+	}
+	expectTreesError(t, v, 21, chain.ErrAboveTip)
+	expectTreesError(t, v, chain.MaxHeight, chain.ErrAboveTip)
+
+	node.fail(errors.New("connection refused"), time.Second)
+	v = mustView(t, New(node))
+	expectTreesError(t, v, 20, chain.ErrUnavailable)
+	expectTreesError(t, v, 21, chain.ErrAboveTip)
+	node.fail(errors.New("connection refused"), tipTrust+time.Second)
+	expectTreesError(t, mustView(t, New(node)), 21, chain.ErrUnavailable)
+}
+
+// TestZebraMissingTrees: what Zebra leaves out is an empty tree only where there are no notes.
+func TestZebraMissingTrees(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 20, "a") // no Orchard notes at all, Sapling notes from block 1 on, Ironwood ones everywhere
+	for _, c := range []struct {
+		name  string
+		h     chain.Height
+		spoil func(*chain.TreeState)
+		want  error
+	}{
+		{"orchard is empty", 20, func(s *chain.TreeState) { s.Orchard = "" }, nil},
+		{"sapling and orchard are empty", 0, func(s *chain.TreeState) { s.Sapling, s.Orchard = "", "" }, nil},
+		{"sapling is not empty", 20, func(s *chain.TreeState) { s.Sapling = "" }, chain.ErrUnavailable},
+		{"ironwood is not empty", 0, func(s *chain.TreeState) { s.Ironwood, s.Orchard = "", "" }, chain.ErrUnavailable},
+		{"another height", 20, func(s *chain.TreeState) { s.ID.Height-- }, chain.ErrUnavailable},
+		{"another hash", 20, func(s *chain.TreeState) { s.ID = blocks[3].ID }, chain.ErrUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			node := newFakeNode(blocks)
+			node.trees.spoil = c.spoil
+			v := mustView(t, New(node))
+			if c.want == nil {
+				expectTrees(t, v, blocks, c.h)
+				return
+			}
+			expectTreesError(t, v, c.h, c.want)
+			node.trees.spoil = nil // a wrong answer is not kept
+			expectTrees(t, v, blocks, c.h)
+		})
+	}
+}
+
+func TestZebraTreesOfOrphans(t *testing.T) {
+	t.Parallel()
+	old := branch(nil, 0, 40, "a")
+	for name, other := range map[string][]*chain.Block{
+		"other branch": branch(old, 20, 45, "b"), "same height": branch(old, 40, 40, "b"), "shorter": branch(old, 20, 25, "b"), "cut off": old[:26],
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := newFakeNode(old)
+			v := mustView(t, New(node))
+			node.trees.onAsk = func() { node.set(other) } // between the question which block it is and the one for its trees
+			expectTreesError(t, v, 40, chain.ErrReorged)
+			if h := chain.Height(len(other)); h <= 40 {
+				expectTreesError(t, v, h, chain.ErrReorged)
+			}
+		})
+	}
+}
+
+func TestTreeCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 3*keptTrees, "a")
+	z := New(newFakeNode(blocks))
+	v := mustView(t, z)
+	for h := range chain.Height(len(blocks)) {
+		expectTrees(t, v, blocks, h)
+	}
+	if n := len(z.trees.states); n != keptTrees {
+		t.Errorf("%d tree states are kept, not %d", n, keptTrees)
+	}
+}
+
+func TestJoinedTreeStates(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	for _, indexed := range []int{0, 1, 50, 100, 101} {
+		j, node, index := newJoined(t, blocks, indexed, indexed == 101)
+		v := mustView(t, j)
+		for _, h := range []chain.Height{0, 1, 30, 49, 50, 99, 100} {
+			expectTrees(t, v, blocks, h)
+			_, kept := index.kept.states[blocks[h].ID.Hash]
+			if kept != (int(h) < indexed) {
+				t.Errorf("%d indexed: the trees of block %d are kept: %t", indexed, h, kept)
+			}
+		}
+		expectTreesError(t, v, 101, chain.ErrAboveTip)
+		if indexed != 101 {
+			continue
+		}
+		// What is kept needs no Zebra, the rest does.
+		asked := node.trees.asked
+		node.fail(errors.New("connection refused"), time.Minute)
+		v = mustView(t, j)
+		for _, h := range []chain.Height{0, 1, 30, 100} {
+			expectTrees(t, v, blocks, h)
+		}
+		expectTreesError(t, v, 31, chain.ErrUnavailable)
+		expectTreesError(t, v, 101, chain.ErrAboveTip)
+		if node.trees.asked != asked {
+			t.Error("zebra was asked for trees that the index has")
+		}
+	}
+}
+
+// TestJoinedBeforeZebra: the index is open and Zebra has never answered.
+func TestJoinedBeforeZebra(t *testing.T) {
+	t.Parallel()
+	blocks := withLeaves(branch(nil, 0, 20, "a"), 40_000)
+	j := NewJoined(New(&fakeNode{}))
+	index := &fakeIndex{t: t, blocks: blocks, complete: true}
+	index.PutTreeState(treesOf(blocks, 7))
+	index.PutSubtreeRoots(chain.Orchard, rootsOf(blocks)[:3])
+	j.SetIndex(index)
+	v := mustView(t, j)
+	expectTrees(t, v, blocks, 7)
+	expectTreesError(t, v, 8, chain.ErrUnavailable)
+	expectRoots(t, v, 1, 2, rootsOf(blocks)[1:3])
+	if got, err := v.SubtreeRoots(t.Context(), chain.Orchard, 0, 0); !errors.Is(err, chain.ErrUnavailable) || got != nil {
+		t.Errorf("all roots: %v, %v", got, err)
+	}
+	expectRoots(t, v, 65_536, 0, nil)
+}
+
+func TestJoinedTreesBelongToTheIndexedBlock(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	for name, c := range map[string]struct {
+		spoil func(*chain.TreeState)
+		node  []*chain.Block
+		want  error
+	}{
+		"other branch":         {nil, branch(blocks, 20, 105, "b"), chain.ErrReorged},
+		"zebra is behind":      {nil, blocks[:60], chain.ErrUnavailable},
+		"too many leaves":      {func(s *chain.TreeState) { s.Sapling = treeWith(1<<20, s.ID.Hash) }, blocks, chain.ErrUnavailable},
+		"empty, with leaves":   {func(s *chain.TreeState) { s.Ironwood = chain.EmptyTree }, blocks, chain.ErrUnavailable},
+		"leaves where no are":  {func(s *chain.TreeState) { s.Orchard = treeWith(1, s.ID.Hash) }, blocks, chain.ErrUnavailable},
+		"no tree at all there": {func(s *chain.TreeState) { s.Sapling = "00" }, blocks, chain.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, node, index := newJoined(t, blocks, 101, true)
+			node.trees.spoil = c.spoil
+			node.set(c.node)
+			expectTreesError(t, mustView(t, j), 80, c.want)
+			if len(index.kept.states) > 0 {
+				t.Error("a wrong tree state was kept")
+			}
+		})
+	}
+}
+
+func TestJoinedTreesWhereTheIndexCannotRead(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, node, index := newJoined(t, blocks, 101, true)
+	index.bad = &chain.UnreadableError{First: 10, Last: 19, Err: errors.New("damaged")}
+	expectTrees(t, mustView(t, j), blocks, 15)
+	node.fail(errors.New("connection refused"), time.Minute)
+	expectTreesError(t, mustView(t, j), 16, chain.ErrUnavailable)
+}
+
+// expectRoots compares Orchard roots.
+func expectRoots(t *testing.T, v chain.View, start, limit uint32, want []chain.SubtreeRoot) {
+	t.Helper()
+	got, err := v.SubtreeRoots(t.Context(), chain.Orchard, start, limit)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("roots from %d, at most %d: %d, %v; want %d", start, limit, len(got), err, len(want))
+	}
+}
+
+func TestSubtreeRoots(t *testing.T) {
+	t.Parallel()
+	blocks := withLeaves(branch(nil, 0, 100, "a"), 40_000) // 61 subtrees
+	roots := rootsOf(blocks)
+	cases := func(t *testing.T, v chain.View) {
+		t.Helper()
+		expectRoots(t, v, 0, 0, roots)
+		expectRoots(t, v, 60, 0, roots[60:])
+		expectRoots(t, v, 10, 5, roots[10:15])
+		expectRoots(t, v, 59, 65_536, roots[59:])
+		expectRoots(t, v, 59, 1<<32-1, roots[59:])
+		for _, past := range []uint32{61, 62, 65_535, 65_536, 1<<32 - 1} {
+			expectRoots(t, v, past, 0, nil)
+			expectRoots(t, v, past, 1<<32-1, nil)
+		}
+		if got, err := v.SubtreeRoots(t.Context(), chain.Sapling, 0, 0); err != nil || len(got) > 0 {
+			t.Errorf("sapling: %v, %v", got, err)
+		}
+	}
+	t.Run("zebra", func(t *testing.T) {
+		node := newFakeNode(blocks)
+		v := mustView(t, New(node))
+		cases(t, v)
+		if node.trees.hashes > 61+40 {
+			t.Errorf("zebra was asked for %d block hashes", node.trees.hashes)
+		}
+		node.fail(errors.New("connection refused"), time.Second)
+		if _, err := mustView(t, New(node)).SubtreeRoots(t.Context(), chain.Orchard, 0, 1); !errors.Is(err, chain.ErrUnavailable) {
+			t.Errorf("zebra away: %v", err)
+		}
+	})
+	for _, indexed := range []int{1, 50, 101} {
+		t.Run(fmt.Sprint(indexed, " indexed"), func(t *testing.T) {
+			j, node, _ := newJoined(t, blocks, indexed, indexed == 101)
+			cases(t, mustView(t, j))
+			lists := node.trees.lists
+			if indexed == 101 {
+				node.fail(errors.New("connection refused"), time.Minute)
+				cases(t, mustView(t, j)) // all of it is kept
+				if node.trees.lists != lists {
+					t.Error("zebra was asked for what the index has kept")
+				}
+			}
+		})
+	}
+}
+
+// TestSubtreeRootsGrow: what is known is asked for once, and roots of a branch that was left are forgotten.
+func TestSubtreeRootsGrow(t *testing.T) {
+	t.Parallel()
+	blocks := withLeaves(branch(nil, 0, 100, "a"), 40_000)
+	node := newFakeNode(blocks[:50])
+	z := New(node)
+	expectRoots(t, mustView(t, z), 0, 0, rootsOf(blocks[:50]))
+	node.set(blocks)
+	node.trees.hashes = 0
+	expectRoots(t, mustView(t, z), 0, 0, rootsOf(blocks))
+	if n := node.trees.hashes; n > len(rootsOf(blocks))-len(rootsOf(blocks[:50]))+2 {
+		t.Errorf("zebra was asked for %d block hashes", n)
+	}
+	for _, other := range [][]*chain.Block{withLeaves(branch(blocks, 70, 90, "b"), 40_000), blocks[:30], withLeaves(branch(blocks, 1, 120, "c"), 40_000)} {
+		node.set(other)
+		expectRoots(t, mustView(t, z), 0, 0, rootsOf(other))
+	}
+	// A list that is still too short is no error, and is asked for again.
+	node.set(blocks)
+	node.trees.shortest = 40
+	z = New(node)
+	expectRoots(t, mustView(t, z), 30, 0, rootsOf(blocks)[30:40])
+	node.trees.shortest = 0
+	expectRoots(t, mustView(t, z), 30, 0, rootsOf(blocks)[30:])
+}
+
+func TestSubtreeRootsOfAnotherBranch(t *testing.T) {
+	t.Parallel()
+	blocks := withLeaves(branch(nil, 0, 100, "a"), 40_000)
+	other := withLeaves(branch(blocks, 60, 105, "b"), 40_000)
+	wantError := func(t *testing.T, v chain.View, want error) {
+		t.Helper()
+		if got, err := v.SubtreeRoots(t.Context(), chain.Orchard, 0, 0); !errors.Is(err, want) || got != nil {
+			t.Errorf("%d roots, %v; want %v", len(got), err, want)
+		}
+	}
+	t.Run("under zebra's view", func(t *testing.T) {
+		for _, next := range [][]*chain.Block{other, blocks[:80]} {
+			node := newFakeNode(blocks)
+			v := mustView(t, New(node))
+			node.trees.onList = func() { node.set(next) }
+			wantError(t, v, chain.ErrReorged)
+			node.trees.onList = nil
+			expectRoots(t, mustView(t, New(node)), 0, 0, rootsOf(next))
+		}
+	})
+	t.Run("beside the index", func(t *testing.T) {
+		j, node, index := newJoined(t, blocks, 101, true)
+		node.set(other)
+		wantError(t, mustView(t, j), chain.ErrReorged)
+		node.set(blocks[:80])
+		wantError(t, mustView(t, j), chain.ErrUnavailable)
+		if len(index.kept.roots) > 0 {
+			t.Error("roots of another chain were kept")
+		}
+		// Beside an index that is not complete the tip is Zebra's, and so are the roots; but they are not the index's.
+		index.complete = false
+		node.set(other)
+		expectRoots(t, mustView(t, j), 0, 0, rootsOf(other))
+		if len(index.kept.roots) > 0 {
+			t.Error("roots of another chain were kept")
+		}
+	})
+}
+
+// TestAskAhead: the tree state of a range's last block is asked for when the range ends, once.
+func TestAskAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		blocks := branch(nil, 0, 100, "a")
+		j, node, index := newJoined(t, blocks, 101, true)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- j.Run(ctx) }()
+		v := mustView(t, j)
+		for range 2 {
+			read(t, v, 10, 49, chain.DefaultProjection, nil)
+			read(t, v, 60, 60, chain.DefaultProjection, nil) // one block
+			read(t, v, 70, 65, chain.DefaultProjection, nil) // backwards
+			read(t, v, 90, 120, chain.DefaultProjection, nil)
+			for range v.Blocks(t.Context(), 20, 30, chain.DefaultProjection) {
+				break // left before the end
+			}
+			synctest.Wait()
+		}
+		if node.trees.asked != 2 || len(index.kept.states) != 2 || index.kept.states[blocks[49].ID.Hash] != treesOf(blocks, 49) || index.kept.states[blocks[100].ID.Hash] != treesOf(blocks, 100) {
+			t.Errorf("zebra was asked %d times, %d tree states are kept", node.trees.asked, len(index.kept.states))
+		}
+		node.fail(errors.New("connection refused"), time.Minute)
+		read(t, mustView(t, j), 10, 48, chain.DefaultProjection, nil) // an error is nobody's
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for range 3 * maxAhead { // nobody asks ahead any more, and nobody waits for that
+			read(t, v, 10, 47, chain.DefaultProjection, nil)
+		}
+	})
+}
