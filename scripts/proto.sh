@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates proto/walletrpc from proto/*.proto. With --check it changes nothing and fails, showing the difference, when the
+# Regenerates proto/walletrpc and proto/indexrpc from proto/*.proto. With --check it changes nothing and fails, showing the difference, when the
 # committed code is not what the generators make.
 #
 # Every generator is pinned: protoc by scripts/requirements.txt, the two plugins by tools/go.mod.
@@ -29,14 +29,14 @@ mkdir "$work/out"
 "$python" -m grpc_tools.protoc --proto_path=proto \
 	--plugin=protoc-gen-go="$work/bin/protoc-gen-go" --go_out="$work/out" --go_opt=module=$module \
 	--plugin=protoc-gen-go-grpc="$work/bin/protoc-gen-go-grpc" --go-grpc_out="$work/out" --go-grpc_opt=module=$module \
-	compact_formats.proto service.proto
+	compact_formats.proto service.proto indexed_tip.proto
 
-if [ $check = yes ]; then
-	if ! diff -ruN proto/walletrpc "$work/out/proto/walletrpc"; then
-		echo "proto/walletrpc is stale: run scripts/proto.sh and commit the result" >&2
+for package in walletrpc indexrpc; do
+	if [ $check = no ]; then
+		rm -rf "proto/$package"
+		cp -r "$work/out/proto/$package" "proto/$package"
+	elif ! diff -ruN "proto/$package" "$work/out/proto/$package"; then
+		echo "proto/$package is stale: run scripts/proto.sh and commit the result" >&2
 		exit 1
 	fi
-else
-	rm -rf proto/walletrpc
-	cp -r "$work/out/proto/walletrpc" proto/walletrpc
-fi
+done
