@@ -23,6 +23,9 @@ type Config struct {
 	DonationAddress string
 	GetBlockPools   string // "all" or "shielded"
 
+	MaxUnaryReplyBytes int  // of GetAddressUtxos
+	Ping               bool // answer the method Ping
+
 	InFlight      int    // requests that may wait at the node at one time
 	SealDepth     uint32 // blocks below the tip from which on a block is sealed
 	SegmentBlocks int    // blocks in one sealed segment, at most

@@ -88,6 +88,15 @@ func servingKeys() []Key {
 				c.GetBlockPools, err = parseChoice(s, "all", "shielded")
 				return err
 			}},
+		{Name: "max_unary_reply_bytes", Kind: Number, Default: "67108864",
+			Doc: "size up to which GetAddressUtxos answers in one message; wallets with more outputs use GetAddressUtxosStream",
+			set: func(c *Config, s string) (err error) {
+				c.MaxUnaryReplyBytes, err = parseNumber[int](s, 1, math.MaxInt32)
+				return err
+			}},
+		{Name: "ping_very_insecure", Kind: Switch, Default: "false", HasFlag: true,
+			Doc: "answer the method Ping, with which anybody can keep the server busy; for tests of wallets alone",
+			set: func(c *Config, s string) (err error) { c.Ping, err = parseSwitch(s); return err }},
 	}
 }
 

@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := Config{
 		Zebra: "http://127.0.0.1:8232", GRPC: "127.0.0.1:8137", HTTP: "127.0.0.1:9998", DataDir: "/cache/zsidecar",
-		GetBlockPools: "all", InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30,
+		GetBlockPools: "all", MaxUnaryReplyBytes: 64 << 20, InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30,
 		LogFormat: "text", LogLevel: slog.LevelInfo,
 	}
 	if got != want {
@@ -111,6 +111,8 @@ network = "regtest"
 chain_name = "regtest"
 donation_address = "u1abc"
 getblock_pools = "shielded"
+max_unary_reply_bytes = 1048576
+ping_very_insecure = true
 in_flight = 48
 seal_depth = 50
 segment_blocks = 16
@@ -121,7 +123,7 @@ log_level = "debug"
 	want := Config{
 		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file",
 		GRPC: "0.0.0.0:9067", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
-		GetBlockPools: "shielded", InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
+		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
 	got, warnings, err := load(t, toml, nil)
 	if err != nil || warnings != nil || got != want {
@@ -180,7 +182,7 @@ size = 128
 	want := Config{
 		Zebra: "http://127.0.0.1:8232", ZebraUser: "zebra", ZebraPassword: "zebra", GRPC: "127.0.0.1:8137", HTTP: "0.0.0.0:9998",
 		DataDir: "/app/data/zsidecar", NoIndex: true, Network: "regtest", DonationAddress: "u1x",
-		GetBlockPools: "all", InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30, LogFormat: "text",
+		GetBlockPools: "all", MaxUnaryReplyBytes: 64 << 20, InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30, LogFormat: "text",
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
