@@ -176,23 +176,3 @@ func selfCPU() time.Duration {
 func childCPU(p *process) time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
-
-// procCPU is the processor time of a running process, from /proc; the kernel counts in ticks of 10 ms.
-func procCPU(tb testing.TB, p *process) time.Duration {
-	tb.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	// The fields after the command, which ends at the last parenthesis, begin with the third; utime and stime are 14 and 15.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	var ticks int64
-	for _, field := range fields[11:13] {
-		var n int64
-		if _, err := fmt.Sscan(field, &n); err != nil {
-			tb.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
-}

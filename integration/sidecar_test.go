@@ -20,6 +20,10 @@ var programDir string
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
+	if len(os.Args) > 2 && helpers()[os.Args[1]] != nil {
+		fmt.Fprintln(os.Stderr, helpers()[os.Args[1]](os.Args[2:])) // it runs until it is killed, or fails
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "zsidecar-integration-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

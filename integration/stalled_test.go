@@ -72,7 +72,7 @@ func fastestPass(t *testing.T, w *wallet, want [][]byte) time.Duration {
 }
 
 // stallReader asks for the whole chain, reads one block and then nothing more.
-func stallReader(t *testing.T, addr string, tip int) {
+func stallReader(t testing.TB, addr string, tip int) {
 	t.Helper()
 	const window = 64 << 10 // the smallest that grpc-go takes; the chain is longer
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(window))
@@ -98,7 +98,7 @@ func stallReader(t *testing.T, addr string, tip int) {
 }
 
 // anonymousMemory is RssAnon of a process in bytes: what it holds itself, without the pages of mapped files.
-func anonymousMemory(t *testing.T, p *process) int {
+func anonymousMemory(t testing.TB, p *process) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
