@@ -16,7 +16,7 @@ import (
 // says nothing is empty text: most of these pools are not active yet, but only the tree's size tells. A block that is not on the best
 // chain is an answerable error that matches chain.ErrNotFound. Zebra reads the whole block for it.
 func (c *Client) TreeState(ctx context.Context, hash chain.Hash) (chain.TreeState, error) {
-	q := query{method: getTreeState, subject: withHash(hash), params: `"` + hash.String() + `"`, limit: treeLimit, tries: callTries}
+	q := query{method: getTreeState, subject: withHash(hash), params: `"` + hash.String() + `"`, limit: treeLimit, tries: callTries, patient: true}
 	state, err := ask(ctx, c, &q, func(v *fastjson.Value) (s chain.TreeState, err error) {
 		if err := expectHash(v, hash); err != nil {
 			return s, err
