@@ -108,7 +108,7 @@ func runBenchServer(kind string) error {
 func serveBench(kind string, lis net.Listener) (stop func(), err error) {
 	switch kind {
 	case benchFramed, benchFallback:
-		o := Options{Source: newBenchSource(), Node: &fakeNode{}, Logger: slog.New(slog.DiscardHandler)}
+		o := Options{Source: newBenchSource(), Node: &fakeNode{}, Mempool: newFakeMempool(), Logger: slog.New(slog.DiscardHandler)}
 		s, err := newServer(o, kind == benchFallback)
 		if err != nil {
 			return nil, err

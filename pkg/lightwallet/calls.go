@@ -51,6 +51,7 @@ type counters struct {
 	panics          atomic.Uint64
 	calls           atomic.Int64
 	streams         atomic.Int64
+	pings           atomic.Int64
 }
 
 // served counts blocks that were handed to the transport.

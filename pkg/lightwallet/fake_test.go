@@ -40,7 +40,6 @@ type fakeSource struct {
 	closed   atomic.Int64
 	taken    atomic.Int64 // runs that were yielded
 	released atomic.Int64
-	trees    fakeTrees
 }
 
 func (s *fakeSource) View(context.Context) (chain.View, error) {
@@ -249,6 +248,8 @@ func pattern(args ...any) []byte {
 
 // fakeNode answers NodeInfo.
 type fakeNode struct {
+	fakeAddresses
+	fakeTransactions
 	asked  atomic.Int64
 	answer atomic.Pointer[chain.NodeInfo] // nil: away
 	wait   func(context.Context) error
@@ -273,6 +274,7 @@ type testServer struct {
 	addr   string
 	source *fakeSource
 	node   *fakeNode
+	pool   *fakeMempool
 }
 
 type testOption func(o *Options, fallback *bool)
@@ -281,8 +283,8 @@ func withFallback(_ *Options, fallback *bool) { *fallback = true }
 
 func start(t testing.TB, source *fakeSource, options ...testOption) *testServer {
 	t.Helper()
-	node := &fakeNode{}
-	o := Options{Source: source, Node: node, Logger: slog.New(slog.DiscardHandler)}
+	node, pool := &fakeNode{}, newFakeMempool()
+	o := Options{Source: source, Node: node, Mempool: pool, Logger: slog.New(slog.DiscardHandler)}
 	fallback := false
 	for _, apply := range options {
 		apply(&o, &fallback)
@@ -291,7 +293,7 @@ func start(t testing.TB, source *fakeSource, options ...testOption) *testServer 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := &testServer{Server: s, source: source, node: node}
+	ts := &testServer{Server: s, source: source, node: node, pool: pool}
 	ts.addr = serve(t, s)
 	t.Cleanup(func() {
 		if opened, closed := source.opened.Load(), source.closed.Load(); opened != closed {

@@ -208,6 +208,7 @@ func TestAskNodeAheadOfWallets(t *testing.T) {
 	s := start(t, &fakeSource{blocks: fakeBlocks(tip + 1)})
 	info := fakeInfo()
 	s.node.answer.Store(&info)
+	s.node.genesis = chain.Hash{1}
 	if err := s.AskNode(t.Context()); err != nil {
 		t.Fatal(err)
 	}

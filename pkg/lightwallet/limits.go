@@ -1,6 +1,10 @@
 package lightwallet
 
-import "time"
+import (
+	"time"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
+)
 
 // Sizes of what clients send.
 const (
@@ -9,6 +13,10 @@ const (
 	maxSendTransactionRequest = 4 << 20
 	// The largest other request is a list of 20,000 mempool suffixes of 32 bytes, about 700 kB.
 	maxRequest = 1 << 20
+	// What SendTransaction passes on: the node could put no longer one into a block.
+	maxTransaction = chain.MaxBlockSize
+	// What a wallet may exclude from the mempool: more than any mempool holds, Zebra's some 8,000 transactions.
+	maxSuffixes = 20_000
 	// Wallets send a handful of short headers; grpc-go would take 16 MiB of them from anybody.
 	maxHeaderBytes = 16 << 10
 )
@@ -54,4 +62,34 @@ const (
 	nodeInfoPatience = 3 * time.Second
 	// Told to clients that met a full queue. A queue turns over in about this time.
 	retryDelay = 5 * time.Second
+)
+
+// What requests about transparent addresses may ask for.
+const (
+	// Zebra takes as many in one question (MAX_REQUEST_ADDRESSES).
+	maxAddresses = 10_000
+	// Three times the chain of today; whoever names more has confused something.
+	maxAddressSpan = 10_000_000
+	// A unary answer is put together in memory. Some 500,000 outputs fit; the stream has no such limit.
+	defaultUnaryReply = 64 << 20
+)
+
+// What may cost the node's processor at one time (costly.go).
+const (
+	// Each piece of work keeps one or a few of Zebra's threads busy. The client of Zebra has its own bound beside the blocks that are
+	// read at the same time; this one keeps the queue before it short, so that what got a turn is answered soon.
+	costlyAtOnce = 8
+	// One wallet asks for one thing after the other, and a family behind one address for a few at a time. Half of all, so that nobody
+	// takes everything, and a proxy that carries all wallets still gets what a small machine's Zebra can do.
+	costlyPerClient = 4
+	// The protocol's: longer than any burst takes, shorter than wallets wait before they give up.
+	costlyWait = 10 * time.Second
+)
+
+// Times of the smaller services.
+const (
+	// What a Ping may ask for at most; the wallets' tests use tenths of a second.
+	maxPing = 10 * time.Second
+	// How often a subscription looks at the tip, which costs a few hundred nanoseconds. New blocks take that long to be known anyway.
+	tipInterval = 100 * time.Millisecond
 )

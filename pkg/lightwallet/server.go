@@ -16,19 +16,24 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/proto/indexrpc"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
 // Node answers what only the node knows.
 type Node interface {
+	AddressNode
 	// NodeInfo asks the node about itself and its chain. ErrUnavailable when it cannot be asked.
 	NodeInfo(ctx context.Context) (chain.NodeInfo, error)
+
+	Transactions
 }
 
-// Options say what a Server serves. Source and Node are required.
+// Options say what a Server serves. Source, Node and Mempool are required.
 type Options struct {
-	Source chain.Source
-	Node   Node
+	Source  chain.Source
+	Node    Node
+	Mempool Mempool
 
 	// What GetLightdInfo tells of this build.
 	Version, GitCommit, GitBranch, BuildDate, BuildUser string
@@ -40,6 +45,11 @@ type Options struct {
 	// GetBlockPools are the pools of GetBlock, which has no filter. The zero value means chain.AllPools, with every transaction kept;
 	// chain.ShieldedPools drops transactions without a shielded part.
 	GetBlockPools chain.Pools
+
+	// MaxUnaryReply is the size in bytes up to which GetAddressUtxos answers. 0 means 64 MiB.
+	MaxUnaryReply int
+	// Ping allows the method Ping, with which anybody can occupy the server.
+	Ping bool
 
 	// Observe is called at the end of every RPC, on the RPC's goroutine; nil when nobody is interested.
 	Observe func(Call)
@@ -56,15 +66,23 @@ type Server struct {
 	node     *nodeInfo
 	log      *slog.Logger
 	framed   bool
+	stopping context.CancelFunc // ends the streams that have no end of their own
+
+	addresses *addressReader
 }
 
 // service has the methods of the protocol that are built; the embedded type answers UNIMPLEMENTED for the others.
 type service struct {
 	walletrpc.UnimplementedCompactTxStreamerServer
 
-	source   chain.Source
-	node     *nodeInfo
-	counters *counters
+	source       chain.Source
+	node         *nodeInfo
+	transactions Transactions
+	sends        *turns // of transactions: verifying one takes the node up to seconds
+	mempool      Mempool
+	counters     *counters
+	runs         chain.BufferPool // for runs of compact transactions
+	stopping     context.Context  // of the Server, done when it stops
 
 	version, gitCommit, gitBranch, buildDate, buildUser string
 
@@ -72,6 +90,11 @@ type service struct {
 
 	getBlockPools chain.Pools
 	fallback      bool // send one message at a time
+
+	addresses     *addressReader
+	turns         *turns
+	maxUnaryReply int
+	ping          bool
 }
 
 // New returns a Server that is not serving yet: its health service says NOT_SERVING until SetServing. It fails when an option is
@@ -79,8 +102,8 @@ type service struct {
 func New(o Options) (*Server, error) { return newServer(o, !probeFraming()) }
 
 func newServer(o Options, fallback bool) (*Server, error) {
-	if o.Source == nil || o.Node == nil {
-		return nil, errors.New("a wallet server needs a Source and a Node")
+	if o.Source == nil || o.Node == nil || o.Mempool == nil {
+		return nil, errors.New("a wallet server needs a Source, a Node and a Mempool")
 	}
 	switch o.GetBlockPools {
 	case 0:
@@ -92,8 +115,12 @@ func newServer(o Options, fallback bool) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.MaxUnaryReply == 0 {
+		o.MaxUnaryReply = defaultUnaryReply
+	}
 	c := &counters{}
 	node := newNodeInfo(o.Node)
+	stopping, stop := context.WithCancel(context.Background())
 	s := &Server{
 		grpc:     grpc.NewServer(serverOptions(minClientPing)...),
 		health:   health.NewServer(),
@@ -102,14 +129,19 @@ func newServer(o Options, fallback bool) (*Server, error) {
 		node:     node,
 		log:      o.Logger,
 		framed:   !fallback,
+		stopping: stop,
+
+		addresses: &addressReader{node: o.Node, info: node},
 	}
 	guarded := registrar{s.grpc, s.guard}
 	guarded.RegisterService(walletService(), &service{
-		source: o.Source, node: node, counters: c,
+		source: o.Source, node: node, transactions: o.Node, sends: newTurns(), mempool: o.Mempool, counters: c, stopping: stopping,
 		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
 		chainName: o.ChainName, donationAddress: o.DonationAddress,
 		getBlockPools: o.GetBlockPools, fallback: fallback,
+		addresses: s.addresses, turns: newTurns(), maxUnaryReply: o.MaxUnaryReply, ping: o.Ping,
 	})
+	guarded.RegisterService(&indexrpc.IndexedTipService_ServiceDesc, &tipService{source: o.Source, stopping: stopping})
 	healthpb.RegisterHealthServer(guarded, s.health)
 	reflection.Register(guarded)
 	s.SetServing(false)
@@ -144,7 +176,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.Server.RegisterService(r.guard.service(desc), impl)
 }
 
-// walletService is the generated description, except that the methods which answer with one block hand its bytes on as they are.
+// walletService is the generated description, except that the methods which answer with finished bytes hand them on as they are.
 func walletService() *grpc.ServiceDesc {
 	desc := walletrpc.CompactTxStreamer_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
@@ -154,14 +186,16 @@ func walletService() *grpc.ServiceDesc {
 			m.Handler = rawHandler((*service).getBlock)
 		case "GetBlockNullifiers":
 			m.Handler = rawHandler((*service).getBlockNullifiers)
+		case "GetAddressUtxos":
+			m.Handler = rawHandler((*service).getAddressUtxos)
 		}
 	}
 	return &desc
 }
 
-func rawHandler(get func(*service, context.Context, *walletrpc.BlockID) (*rawMessage, error)) grpc.MethodHandler {
+func rawHandler[R any](get func(*service, context.Context, *R) (*rawMessage, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		req := new(walletrpc.BlockID)
+		req := new(R)
 		if err := receive(req); err != nil {
 			return nil, err
 		}
@@ -203,9 +237,12 @@ func (s *Server) SetServing(serving bool) {
 }
 
 // AskNode asks the node about itself, as GetLightdInfo does, and keeps the answer: should the node go away before a wallet has asked,
-// GetLightdInfo still has something to say. It fails as Node.NodeInfo does.
+// GetLightdInfo still has something to say, and addresses are told from those of other networks. It fails as Node.NodeInfo does.
 func (s *Server) AskNode(ctx context.Context) error {
-	_, err := s.node.get(ctx)
+	if _, err := s.node.get(ctx); err != nil {
+		return err
+	}
+	_, err := s.addresses.network(ctx)
 	return err
 }
 
@@ -213,6 +250,7 @@ func (s *Server) AskNode(ctx context.Context) error {
 // handler runs.
 func (s *Server) Stop(ctx context.Context) {
 	s.health.Shutdown()
+	s.stopping()
 	cutOff := context.AfterFunc(ctx, s.grpc.Stop)
 	defer cutOff()
 	s.grpc.GracefulStop()

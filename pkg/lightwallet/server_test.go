@@ -67,7 +67,8 @@ func TestReflection(t *testing.T) {
 	for _, s := range ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}).GetListServicesResponse().GetService() {
 		names = append(names, s.Name)
 	}
-	want := []string{serviceName, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
+	want := []string{serviceName, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+		"zaino.index.v1.IndexedTipService"}
 	if !slices.Equal(names, want) {
 		t.Errorf("services %v", names)
 	}

@@ -20,6 +20,7 @@ const (
 	textInternal    = "internal error"
 	textUnavailable = "the node that knows the answer cannot be asked at present, try again later"
 	textReorged     = "the best chain changed while the answer was being sent, ask again"
+	textTooMany     = "one block has more results than the node gives in one answer"
 	textBusy        = "too many expensive requests are waiting, try again later"
 	textNotFound    = "not found"
 	textAboveTip    = "the height is above the tip"
@@ -73,6 +74,8 @@ func statusOf(ctx context.Context, err error) *status.Status {
 		return status.New(codes.NotFound, textNotFound)
 	case errors.Is(err, chain.ErrReorged):
 		return status.New(codes.Aborted, textReorged)
+	case errors.Is(err, chain.ErrTooMany):
+		return status.New(codes.ResourceExhausted, textTooMany)
 	case errors.Is(err, chain.ErrBusy):
 		return busyStatus()
 	case errors.Is(err, chain.ErrUnavailable),

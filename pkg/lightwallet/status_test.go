@@ -77,20 +77,21 @@ func TestBusyTellsWhenToRetry(t *testing.T) {
 
 func TestMissingOptions(t *testing.T) {
 	t.Parallel()
-	source, node := &fakeSource{}, &fakeNode{}
+	source, node, pool := &fakeSource{}, &fakeNode{}, newFakeMempool()
 	for _, c := range []struct {
 		o    Options
 		text string
 	}{
-		{Options{Node: node}, "a wallet server needs a Source and a Node"},
-		{Options{Source: source}, "a wallet server needs a Source and a Node"},
-		{Options{Source: source, Node: node, GetBlockPools: chain.Pools(0).With(chain.Sapling)}, "the pools of GetBlock are all or the shielded ones, not 0b100"},
+		{Options{Node: node, Mempool: pool}, "a wallet server needs a Source, a Node and a Mempool"},
+		{Options{Source: source, Mempool: pool}, "a wallet server needs a Source, a Node and a Mempool"},
+		{Options{Source: source, Node: node}, "a wallet server needs a Source, a Node and a Mempool"},
+		{Options{Source: source, Node: node, Mempool: pool, GetBlockPools: chain.Pools(0).With(chain.Sapling)}, "the pools of GetBlock are all or the shielded ones, not 0b100"},
 	} {
 		if _, err := New(c.o); err == nil || err.Error() != c.text {
 			t.Errorf("got %v, want %s", err, c.text)
 		}
 	}
-	if s, err := New(Options{Source: source, Node: node}); err != nil || !s.Stats().Framed {
+	if s, err := New(Options{Source: source, Node: node, Mempool: pool}); err != nil || !s.Stats().Framed {
 		t.Error(errors.Join(err, errors.New("New does not find the framed writer")))
 	}
 }

@@ -1,12 +1,15 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
+	"github.com/zsidecar/zsidecar/pkg/mempool"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
 
@@ -15,6 +18,7 @@ type Readings struct {
 	Facts   Facts
 	Zebra   zebrarpc.Stats
 	Wallets lightwallet.Stats
+	Mempool mempool.Stats
 	Store   index.Stats // zero while the index is off or not open
 	Ready   bool
 }
@@ -52,7 +56,7 @@ type collector struct {
 func newCollector(read func() Readings) *collector {
 	return &collector{
 		read:    read,
-		metrics: append(servingMetrics(), append(zebraMetrics(), indexMetrics()...)...),
+		metrics: slices.Concat(servingMetrics(), zebraMetrics(), mempoolMetrics(), indexMetrics()),
 		served: prometheus.NewDesc("zsidecar_blocks_served_total",
 			"Compact blocks handed to clients, by who had them: the index, or zebra.", []string{"source"}, nil),
 		requests: prometheus.NewDesc("zsidecar_zebra_requests_total",
@@ -145,6 +149,23 @@ func zebraMetrics() []metric {
 			func(r *Readings) float64 { return float64(r.Zebra.ReadAhead) }),
 		counter("zsidecar_zebra_read_bytes_total", "Bytes of Zebra's replies.", func(r *Readings) float64 { return float64(r.Zebra.BytesRead) }),
 		counter("zsidecar_zebra_retries_total", "Repeated requests.", func(r *Readings) float64 { return float64(r.Zebra.Retries) }),
+	}
+}
+
+func mempoolMetrics() []metric {
+	return []metric{
+		gauge("zsidecar_mempool_transactions", "Transactions of the node's mempool when it was read last.",
+			func(r *Readings) float64 { return float64(r.Mempool.Transactions) }),
+		gauge("zsidecar_mempool_bytes", "Bytes of those transactions and of their compact forms.",
+			func(r *Readings) float64 { return float64(r.Mempool.Bytes) }),
+		gauge("zsidecar_mempool_left_out", "Transactions of the node's mempool that found no room.",
+			func(r *Readings) float64 { return float64(r.Mempool.LeftOut) }),
+		gauge("zsidecar_mempool_followers", "Wallets that follow the mempool.",
+			func(r *Readings) float64 { return float64(r.Mempool.Followers) }),
+		counter("zsidecar_mempool_polls_total", "How often the node's mempool was read.",
+			func(r *Readings) float64 { return float64(r.Mempool.Polls) }),
+		counter("zsidecar_mempool_unreadable_total", "Transactions of the mempool that could not be parsed and have no compact form.",
+			func(r *Readings) float64 { return float64(r.Mempool.Unreadable) }),
 	}
 }
 

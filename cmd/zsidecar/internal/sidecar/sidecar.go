@@ -24,6 +24,7 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
+	"github.com/zsidecar/zsidecar/pkg/mempool"
 	"github.com/zsidecar/zsidecar/pkg/passthrough"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
@@ -48,6 +49,7 @@ type Sidecar struct {
 	Options
 	client   *zebrarpc.Client
 	joined   *passthrough.Joined
+	mempool  *mempool.Pool
 	wallets  *lightwallet.Server
 	registry *prometheus.Registry
 	grpc     net.Listener
@@ -73,11 +75,13 @@ func New(o Options) (*Sidecar, error) {
 	}
 	s := &Sidecar{Options: o, client: client}
 	s.joined = passthrough.NewJoined(passthrough.New(client))
+	s.mempool = mempool.New(client, mempool.Options{Tip: s.servedTip, Logger: o.Log})
 	s.registry = ops.NewRegistry(o.Build, s.readings)
 	if s.wallets, err = lightwallet.New(lightwallet.Options{
-		Source: s.joined, Node: client,
+		Source: s.joined, Node: client, Mempool: s.mempool,
 		Version: o.Build.Version, GitCommit: o.Build.Commit, BuildDate: o.BuildDate,
 		ChainName: c.ChainName, DonationAddress: c.DonationAddress, GetBlockPools: getBlockPools(c.GetBlockPools),
+		MaxUnaryReply: c.MaxUnaryReplyBytes, Ping: c.Ping,
 		Observe: ops.NewRequests(s.registry).Observe, Logger: o.Log,
 	}); err != nil {
 		return nil, err
@@ -92,6 +96,16 @@ func New(o Options) (*Sidecar, error) {
 		}
 	}
 	return s, nil
+}
+
+// servedTip is the tip that GetLatestBlock names.
+func (s *Sidecar) servedTip(ctx context.Context) (chain.BlockID, error) {
+	view, err := s.joined.View(ctx)
+	if err != nil {
+		return chain.BlockID{}, err
+	}
+	defer view.Close()
+	return view.Tip()
 }
 
 func getBlockPools(setting string) chain.Pools {
@@ -145,6 +159,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		g.Go(func() error { return s.serveHTTP(work) })
 	}
 	g.Go(func() error { return s.client.Watch(work) })
+	g.Go(func() error { return s.mempool.Run(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
 	g.Go(func() error { s.keepNodeInfo(work); return nil })
 	g.Go(func() error { return s.joined.Run(work) })

@@ -82,7 +82,7 @@ func (s *Sidecar) facts() ops.Facts {
 func (s *Sidecar) readings() ops.Readings {
 	facts := s.facts()
 	r := ops.Readings{
-		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(),
+		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(), Mempool: s.mempool.Stats(),
 		Ready: ops.Assess(time.Now(), facts).Ready,
 	}
 	if store := s.store.Load(); store != nil {
