@@ -23,6 +23,7 @@ type proxy struct {
 	client *http.Client
 	delay  atomic.Int64 // nanoseconds that each getblock of verbosity 0 takes longer
 	page   atomic.Bool  // answer with an HTML page instead of asking Zebra
+	about  atomic.Int64 // calls of the methods about addresses
 
 	mu     sync.Mutex
 	server *http.Server   // nil while refusing
@@ -86,6 +87,9 @@ func (p *proxy) rawCalls() (calls, lowest int) {
 	return calls, lowest
 }
 
+// addressCalls is how often Zebra was asked about transparent addresses.
+func (p *proxy) addressCalls() int { return int(p.about.Load()) }
+
 // resetCalls starts counting from zero.
 func (p *proxy) resetCalls() {
 	p.mu.Lock()
@@ -102,6 +106,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Welcome to nginx!</body></html>")
 		return
+	}
+	if bytes.Contains(body, []byte(`"getaddress`)) {
+		p.about.Add(1)
 	}
 	if block, ok := rawBlockParam(body); ok {
 		p.mu.Lock()

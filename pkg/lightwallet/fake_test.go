@@ -40,6 +40,7 @@ type fakeSource struct {
 	closed   atomic.Int64
 	taken    atomic.Int64 // runs that were yielded
 	released atomic.Int64
+	trees    fakeTrees
 }
 
 func (s *fakeSource) View(context.Context) (chain.View, error) {
