@@ -195,11 +195,17 @@ func (b *Builder) idle(ctx context.Context, tip chain.BlockID, changed <-chan st
 	}
 	b.note(b.working(), nil)
 	b.logged = ""
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-changed:
-		return nil
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+			return nil
+		case <-b.store.kept.filling:
+			if err := b.store.saveState(); err != nil && !errors.Is(err, ErrDiskFull) {
+				return fmt.Errorf("write what was kept: %w", err)
+			}
+		}
 	}
 }
 

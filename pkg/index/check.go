@@ -19,6 +19,8 @@ import (
 type CheckOptions struct {
 	Logger   *slog.Logger            // gets Badger's own complaints; nil discards
 	Progress func(done, total int64) // called now and then with blocks verified and blocks in all; may be nil
+
+	freeHook func() int64 // as in Options
 }
 
 // Report is what Check found. It marshals to JSON for machines.
@@ -87,7 +89,7 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 		return r, err
 	}
 	defer lock.Close()
-	db, recovered, err := openForCheck(dir, o.Logger)
+	db, recovered, err := openForCheck(dir, o.Logger, o.freeHook)
 	if err != nil {
 		return r, fmt.Errorf("check index %s: %w", dir, err)
 	}
@@ -105,12 +107,16 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 
 // openForCheck opens the database for reading. One that was not closed has logs of its memory tables to replay first, for which Badger
 // wants to write.
-func openForCheck(dir string, log *slog.Logger) (db *badger.DB, recovered bool, err error) {
+func openForCheck(dir string, log *slog.Logger, free func() int64) (db *badger.DB, recovered bool, err error) {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil {
 		return nil, false, err
 	}
-	recovered = len(logs) > 0
+	if recovered = len(logs) > 0; recovered {
+		if err := checkRoom(dir, badgerRoom, free); err != nil {
+			return nil, false, err
+		}
+	}
 	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: log}).WithReadOnly(!recovered))
 	return db, recovered, err
 }

@@ -93,15 +93,24 @@ func (s *Store) writeBadger(b *batch) error {
 	return nil
 }
 
-// checkSpace keeps the disk from filling up: Badger writes through mapped sparse files, where a full disk is a SIGBUS and no error.
-func (s *Store) checkSpace(size int64) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.dir, &fs); err != nil {
-		return fmt.Errorf("look for free space in %s: %w", s.dir, err)
+// badgerRoom is what Badger may write besides commits: it flushes its memory table when it closes, and replays logs when it opens.
+const badgerRoom = 2 * memTableSize
+
+// checkSpace keeps the disk from filling up by commits.
+func (s *Store) checkSpace(size int64) error { return checkRoom(s.dir, size+s.o.MinFree, s.o.freeHook) }
+
+// checkRoom refuses what would fill the disk: Badger writes through mapped sparse files, where a full disk is a SIGBUS and no error.
+// A nil free asks the file system.
+func checkRoom(dir string, needed int64, free func() int64) error {
+	if free == nil {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			return fmt.Errorf("look for free space in %s: %w", dir, err)
+		}
+		free = func() int64 { return int64(fs.Bavail) * fs.Bsize }
 	}
-	free, needed := int64(fs.Bavail)*fs.Bsize, size+s.o.MinFree
-	if free < needed {
-		return &DiskFullError{Dir: s.dir, Free: free, Needed: needed}
+	if n := free(); n < needed {
+		return &DiskFullError{Dir: dir, Free: n, Needed: needed}
 	}
 	return nil
 }

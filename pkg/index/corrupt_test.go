@@ -251,8 +251,7 @@ func TestBytesFlippedInTheFile(t *testing.T) {
 }
 
 // TestUncleanEnd kills a process that has the index open. All that was committed is there, and Check copes with the open log.
-func TestUncleanEnd(t *testing.T) {
-	t.Parallel()
+func TestUncleanEnd(t *testing.T) { // not parallel: between fork and exec the child holds the locks of what other tests have open
 	blocks := newForge().extend(t, nil, 40)
 	if dir := os.Getenv("INDEX_UNCLEAN_DIR"); dir != "" {
 		s, err := Open(dir, small())

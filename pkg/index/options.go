@@ -49,6 +49,8 @@ type Options struct {
 
 	// commitHook, when set, stands around every commit: tests lose commits and their answers with it.
 	commitHook func(write func() error) error
+	// freeHook, when set, stands for the file system's word for its free bytes.
+	freeHook func() int64
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -49,7 +49,8 @@ type Store struct {
 // a commit in flight: rows that a snapshot names never change, so there is nothing to isolate.
 const latest = math.MaxUint64
 
-// Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork or ErrFormat, each saying what to do.
+// Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork, ErrFormat or ErrDiskFull, each saying
+// what to do.
 // Rows that the tip does not name are deleted, and whatever recent rows a torn write left unreadable: the Builder fetches them again.
 // The caller closes the Store.
 func Open(dir string, o Options) (*Store, error) {
@@ -63,6 +64,10 @@ func Open(dir string, o Options) (*Store, error) {
 	lock, err := lockDir(dir, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	s := &Store{dir: dir, o: o, lock: lock}
 	if s.db, err = badger.OpenManaged(badgerOptions(dir, o)); err != nil {
@@ -81,6 +86,9 @@ func Open(dir string, o Options) (*Store, error) {
 
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
 // The Builder must have returned.
+//
+// On a disk without room it leaves the database as a kill would, its lock included, until the process ends: every commit is on the disk
+// already, and the next Open replays the log.
 func (s *Store) Close() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -88,6 +96,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	if err := checkRoom(s.dir, badgerRoom, s.o.freeHook); errors.Is(err, ErrDiskFull) {
+		s.o.Logger.Warn("the index is left as it is, its log is replayed at the next start", "error", err)
+		return nil
+	}
 	var errs []error
 	if s.due() > 0 || s.complete.Load() != s.state.complete || s.kept.waiting(s.state) {
 		// On a full disk the next Open does it.

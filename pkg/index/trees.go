@@ -17,7 +17,8 @@ import (
 // them, and the roots of complete subtrees. Any goroutine may bring something. It waits in memory, where readers find it, until the
 // writer's next commit takes it along; what does not fit into the queue is not kept, and what a crash takes is asked again.
 type keeper struct {
-	most int // tree states in the database
+	most    int           // tree states in the database
+	filling chan struct{} // holds one element after the queue has become a quarter full: the writer need not wait for a block
 
 	mu    sync.Mutex
 	queue []queuedTree            // not committed yet, oldest first
@@ -59,6 +60,12 @@ func (s *Store) PutTreeState(t chain.TreeState) {
 		return
 	}
 	k.queue = append(k.queue, queuedTree{t, row})
+	if len(k.queue) >= maxQueuedTrees/4 {
+		select {
+		case k.filling <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // queued returns the waiting tree state of a block, or nil. k.mu is held.
@@ -257,7 +264,7 @@ func (k *keeper) count() (trees, roots int) {
 // loadKept reads what was kept, and returns the keys of rows that cannot be used: they are deleted, and kept again when somebody asks.
 func (s *Store) loadKept(txn *badger.Txn, snap *snapshot) (unusable [][]byte, err error) {
 	k := &s.kept
-	k.most, k.rows = s.o.TreeStates, make(map[chain.Hash]struct{})
+	k.most, k.rows, k.filling = s.o.TreeStates, make(map[chain.Hash]struct{}), make(chan struct{}, 1)
 	type row struct {
 		hash    chain.Hash
 		version uint64 // of the commit that wrote it

@@ -346,6 +346,29 @@ func TestDamagedSubtreeRoots(t *testing.T) {
 	}
 }
 
+// TestQuietChain: what is kept is written though no block comes.
+func TestQuietChain(t *testing.T) {
+	t.Parallel()
+	f := newForge()
+	blocks := f.extend(t, nil, 40)
+	dir := t.TempDir()
+	s := open(t, dir, small())
+	b := start(t, s, newFakeNode(blocks), BuilderOptions{})
+	b.await(t, "the tip", s.Complete)
+	for i, block := range f.extend(t, blocks, 5*maxQueuedTrees)[40:] {
+		s.PutTreeState(madeUpState(block))
+		b.await(t, "a free place", func() bool {
+			s.kept.mu.Lock()
+			defer s.kept.mu.Unlock()
+			return len(s.kept.queue) < maxQueuedTrees/4
+		})
+		if st := s.Stats(); st.TreeStates != i+1 {
+			t.Fatalf("%d tree states are kept, not %d", st.TreeStates, i+1)
+		}
+	}
+	b.stop(t)
+}
+
 // TestKeepingWhileBuilding brings tree states and roots from several goroutines while the builder commits and commits fail.
 func TestKeepingWhileBuilding(t *testing.T) {
 	t.Parallel()
