@@ -15,10 +15,12 @@ import (
 )
 
 // mempool is a node's simulated mempool. Transactions are taken as they are: nothing of them is verified but their format.
+// Those that are in the best chain leave it by themselves.
 type mempool struct {
 	mu    sync.Mutex
 	txs   map[chain.TxID]pooled
-	mined map[chain.TxID]bool // by MineMempool
+	mined map[chain.TxID]bool // left because they were in the best chain
+	tip   chain.BlockID       // when that was looked at last
 }
 
 type pooled struct {
@@ -78,10 +80,26 @@ func (n *Node) MineMempool() error {
 	if err := c.Append(block); err != nil {
 		return fmt.Errorf("mine the mempool: %w", err)
 	}
-	for id := range n.pool.txs {
-		n.pool.mined[id] = true
+	return nil
+}
+
+// settle takes out what the chain has. The caller holds p.mu.
+func (p *mempool) settle(c *Chain) error {
+	tip := c.Tip()
+	if p.tip == tip || len(p.txs) == 0 {
+		return nil
 	}
-	clear(n.pool.txs)
+	for id := range p.txs {
+		found, err := c.transaction(id)
+		if err != nil {
+			return err
+		}
+		if found.active {
+			delete(p.txs, id)
+			p.mined[id] = true
+		}
+	}
+	p.tip = tip
 	return nil
 }
 
@@ -94,11 +112,12 @@ func (p *mempool) ids() []chain.TxID {
 	})
 }
 
-func (p *mempool) get(id chain.TxID) ([]byte, bool) {
+// get returns a transaction of the mempool, nil when it is not there.
+func (p *mempool) get(c *Chain, id chain.TxID) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	tx, ok := p.txs[id]
-	return tx.raw, ok
+	err := p.settle(c)
+	return p.txs[id].raw, err
 }
 
 // mempoolObject is an entry of getrawmempool's verbose form. Fees and dependencies are not modelled.
@@ -122,6 +141,9 @@ func (n *Node) getRawMempool(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
+	if err := n.pool.settle(c.chain); err != nil {
+		return appendObject(dst, nil, err)
+	}
 	if !verbose {
 		list := []string{}
 		for _, id := range n.pool.ids() {
@@ -166,6 +188,9 @@ func (n *Node) sendRawTransaction(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
+	if err := n.pool.settle(c.chain); err != nil {
+		return appendObject(dst, nil, err)
+	}
 	if _, ok := n.pool.txs[tx.ID]; ok {
 		return dst, errInMempool
 	}

@@ -130,16 +130,19 @@ func (n *Node) getRawTransaction(dst []byte, c Call) ([]byte, *rpcError) {
 	if p.err != nil {
 		return dst, p.err
 	}
-	if len(digits) != 2*len(chain.TxID{}) {
+	if len(digits)%2 == 0 && len(digits) != 2*len(chain.TxID{}) {
 		return dst, errBadLength
 	}
 	id, err := chain.ParseTxID(digits)
-	if err != nil {
+	if err != nil { // an odd number of digits, too
 		return dst, &rpcError{code: -5, message: hexError(digits)}
 	}
 	o := transactionObject{TxID: id.String()}
-	raw, pooled := n.pool.get(id)
-	if !pooled {
+	raw, err := n.pool.get(c.chain, id)
+	if err != nil {
+		return appendObject(dst, nil, err)
+	}
+	if raw == nil {
 		found, err := c.chain.transaction(id)
 		if err != nil {
 			return appendObject(dst, nil, err)
