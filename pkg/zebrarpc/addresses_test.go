@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,8 +151,8 @@ func repeat(h chain.Height, n int) []chain.Height { return slices.Repeat([]chain
 // A range with too many txids is halved until Zebra answers.
 func TestTxidParts(t *testing.T) {
 	t.Parallel()
-	dense := slices.Concat(repeat(1, 90_000), repeat(2, 30_000), repeat(3, 10), repeat(500, 25_000), repeat(1000, 1))
-	f := &fakeHistory{heights: dense, most: maxAddressResults}
+	dense := slices.Concat(repeat(1, 21_000), repeat(2, 15_000), repeat(3, 10), repeat(500, 19_000), repeat(1000, 1))
+	f := &fakeHistory{heights: dense, most: 22_000}
 	c := fakeClient(t, Options{}, f.answer)
 	_, address := payee()
 	next := 0
@@ -180,7 +181,7 @@ func TestTxidParts(t *testing.T) {
 // The cap surfaces only when one height alone exceeds it.
 func TestTooManyTxidsInOneBlock(t *testing.T) {
 	t.Parallel()
-	f := &fakeHistory{heights: slices.Concat(repeat(4, 5), repeat(7, maxAddressResults+1), repeat(8, 1)), most: maxAddressResults}
+	f := &fakeHistory{heights: slices.Concat(repeat(4, 5), repeat(7, 2_001), repeat(8, 1)), most: 2_000}
 	c := fakeClient(t, Options{}, f.answer)
 	_, address := payee()
 	var ids []chain.TxID
@@ -192,7 +193,7 @@ func TestTooManyTxidsInOneBlock(t *testing.T) {
 		t.Errorf("%d txids and %v; want 5 and too many", len(ids), err)
 	}
 	wantError(t, err, Answerable, "getaddresstxids height 7 to 7 from "+fakeURL+
-		": code -8: more than 100000 transactions match; narrow the height range: too many results in one block", chain.ErrTooMany)
+		": code -8: more than 2000 transactions match; narrow the height range: too many results in one block", chain.ErrTooMany)
 }
 
 func TestUtxoPages(t *testing.T) {
@@ -425,16 +426,22 @@ func TestAddressesDuringReorg(t *testing.T) {
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, address := payee()
+		var mu sync.Mutex
 		asked, most := 0, 0
-		c := fakeClient(t, Options{}, func(q question) (*http.Response, error) {
-			asked++
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked += n
 			most = max(most, asked)
+		}
+		c := fakeClient(t, Options{}, func(q question) (*http.Response, error) {
+			count(1)
+			defer count(-1)
 			q.sleep(time.Second)
-			asked--
 			return q.result(`{"balance":1}`)
 		})
 		var late, busy int
-		errs := make(chan error)
+		errs := make(chan error, 100)
 		const flood = 100
 		for range flood {
 			go func() {
