@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -141,10 +140,7 @@ func testRangeArguments(t *testing.T, w *wallet, tip int, genesis, middle, newes
 			}
 		}
 	}
-	var raw []byte
 	huge := &walletrpc.BlockRange{Start: id(1, make([]byte, 1<<20)), End: id(2, nil)}
 	err := w.stream(t.Context(), getBlockRange, huge, func([]byte) error { return nil })
 	requireCode(t, "a request above 1 MiB", err, codes.ResourceExhausted)
-	err = w.call(t.Context(), "GetTransaction", proto.Message(&walletrpc.TxFilter{Hash: wrongHash}), &raw)
-	requireCode(t, "a method that does not exist yet", err, codes.Unimplemented)
 }
