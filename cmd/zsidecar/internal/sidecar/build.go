@@ -16,18 +16,39 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
 
-// buildIndex opens the index, brings it into the joined source, and grows it until ctx ends. The store is closed by Sidecar.close, when
-// nobody reads it any more.
-func (s *Sidecar) buildIndex(ctx context.Context) error {
+// openAgain is the pause between two attempts to open the index on a full disk.
+const openAgain = time.Second
+
+// openIndex opens the index; on a full disk it waits for room, while wallets are answered from Zebra. It returns nil when ctx ends first.
+func (s *Sidecar) openIndex(ctx context.Context) (*index.Store, error) {
 	c := s.Config
 	minFree := int64(c.MinFreeBytes)
 	if minFree == 0 {
 		minFree = -1 // none; 0 would mean the default
 	}
-	store, err := index.Open(c.DataDir, index.Options{
-		SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network, Logger: s.Log,
-	})
-	if err != nil {
+	for {
+		store, err := index.Open(c.DataDir, index.Options{
+			SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network, Logger: s.Log,
+		})
+		if !errors.Is(err, index.ErrDiskFull) {
+			return store, err
+		}
+		if s.noRoom.Swap(&err) == nil {
+			s.Log.Warn("the index waits to be opened", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(openAgain):
+		}
+	}
+}
+
+// buildIndex opens the index, brings it into the joined source, and grows it until ctx ends. The store is closed by Sidecar.close, when
+// nobody reads it any more.
+func (s *Sidecar) buildIndex(ctx context.Context) error {
+	store, err := s.openIndex(ctx)
+	if store == nil {
 		return err
 	}
 	s.store.Store(store)
@@ -65,6 +86,9 @@ func (s *Sidecar) indexFacts() ops.IndexFacts {
 	f := ops.IndexFacts{On: !s.Config.NoIndex}
 	store, builder := s.store.Load(), s.builder.Load()
 	if store == nil || builder == nil {
+		if err := s.noRoom.Load(); err != nil {
+			f.Paused, f.Err = true, *err
+		}
 		return f
 	}
 	f.Open, f.Complete = true, store.Complete()

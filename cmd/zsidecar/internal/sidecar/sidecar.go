@@ -56,6 +56,7 @@ type Sidecar struct {
 	http     net.Listener // nil: no HTTP port
 
 	store    atomic.Pointer[index.Store] // nil until it is open
+	noRoom   atomic.Pointer[error]       // why it could not be opened on a full disk, nil if it could at once
 	builder  atomic.Pointer[index.Builder]
 	beat     atomic.Int64 // when the status loop last ran, Unix nanoseconds
 	stopping atomic.Bool
