@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -169,10 +170,20 @@ func TestRecentRowLostAtRunTime(t *testing.T) {
 	if err := s.apply(&batch{deletes: [][]byte{recentKey(blocks[36].ID).bytes()}}, s.state); err != nil {
 		t.Fatal(err)
 	}
-	for _, from := range []chain.Height{36, 0} {
-		var corrupt *CorruptError
-		if _, err := read(t, openView(t, s), from, 39, chain.DefaultProjection); !errors.As(err, &corrupt) || corrupt.First != 36 || corrupt.Last != 36 {
-			t.Errorf("blocks %d to 39: %v", from, err)
+	for _, p := range []chain.Projection{chain.DefaultProjection, projections["get block"]} {
+		for _, c := range []struct{ from, to, last chain.Height }{{36, 39, 36}, {0, 39, 35}, {34, 39, 35}, {39, 34, 37}, {39, 0, 37}, {36, 0, 36}} {
+			var corrupt *CorruptError
+			got, err := read(t, openView(t, s), c.from, c.to, p)
+			if !errors.As(err, &corrupt) || corrupt.First != 36 || corrupt.Last != 36 {
+				t.Errorf("blocks %d to %d: %v", c.from, c.to, err)
+			}
+			var before []byte
+			if c.from != 36 {
+				before = want(t, blocks, c.from, c.last, p)
+			}
+			if !bytes.Equal(got, before) { // whoever has another source asks it for block 36 alone
+				t.Errorf("blocks %d to %d: not those before block 36", c.from, c.to)
+			}
 		}
 	}
 	build(t, s, newFakeNode(blocks))

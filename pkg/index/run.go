@@ -157,6 +157,7 @@ func (r *runReader) recent(txn *badger.Txn) error {
 	for h := r.cur; ; h = r.step(h) {
 		b := snap.recentAt(h)
 		id := chain.BlockID{Height: h, Hash: b.hash}
+		before := *r.buf
 		err := find(recentKey(id).append(space[:0]), func(v []byte) error {
 			row, err := decodeRecentRow(v)
 			if err != nil {
@@ -164,18 +165,20 @@ func (r *runReader) recent(txn *badger.Txn) error {
 			}
 			return r.project(row.frame, row.column)
 		})
-		if err != nil {
+		switch {
+		case err != nil && h != r.cur: // the run ends before it, and the next one says which height cannot be read
+			*r.buf = before
+			return nil
+		case err != nil:
 			return &CorruptError{First: h, Last: h, Key: recentKey(id).String(), Err: missing(err)}
+		case h == r.cur:
+			r.out.First, r.out.Prev = id, b.prev
+		case r.down:
+			r.out.Prev = b.prev
 		}
-		if h == r.cur {
-			r.out.First = id
-		}
+		r.out.Last = id
 		r.out.Count++
 		if h == end || len(*r.buf) >= chain.RunSize {
-			r.out.Last, r.out.Prev = id, b.prev
-			if !r.down {
-				r.out.Prev = snap.recentAt(r.cur).prev
-			}
 			return nil
 		}
 	}
