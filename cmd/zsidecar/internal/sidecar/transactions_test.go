@@ -262,3 +262,39 @@ func TestTransactionLife(t *testing.T) {
 		wantCode(t, "unknown", err, codes.NotFound, "Transaction not found: "+id.String())
 	})
 }
+
+// The first stream after the start gets a full mempool, and GetMempoolTx the same.
+func TestFullMempool(t *testing.T) {
+	t.Parallel()
+	positions(t, func(t *testing.T, n *zebratest.Node, w txWallet) {
+		const count = 3000
+		want := make(map[string]bool)
+		var raw [][]byte
+		for seed := range uint64(count) {
+			raw = append(raw, ironwoodTx(seed+1))
+			want[string(raw[seed])] = true
+		}
+		n.AddTransactions(raw...)
+		stream, err := w.GetMempoolStream(t.Context(), &walletrpc.Empty{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range count {
+			tx, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !want[string(tx.Data)] {
+				t.Fatalf("%x is not in the mempool, or came twice", tx.Data)
+			}
+			delete(want, string(tx.Data))
+		}
+		ids, err := w.mempool()
+		if err != nil || len(ids) != count {
+			t.Errorf("%d transactions, %v", len(ids), err)
+		}
+		if fetched := n.Requests("getrawtransaction"); fetched != count {
+			t.Errorf("%d transactions were fetched, want each once", fetched)
+		}
+	})
+}
