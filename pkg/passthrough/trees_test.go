@@ -98,6 +98,93 @@ func TestTreeCacheIsBounded(t *testing.T) {
 	}
 }
 
+// TestTreesAreAskedForOnce: many wallets that want the same cost Zebra one question, and one that leaves takes nothing from the others.
+func TestTreesAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		blocks := branch(nil, 0, 20, "a")
+		node := newFakeNode(blocks)
+		z := New(node)
+		release := make(chan struct{})
+		node.trees.onAsk = func() { <-release }
+		ctx, leave := context.WithCancel(t.Context())
+		answers := make(chan error, 100)
+		ask := func(ctx context.Context) {
+			v, err := z.View(t.Context())
+			if err == nil {
+				_, err = v.TreeState(ctx, 20)
+			}
+			answers <- err
+		}
+		go ask(ctx) // asks first
+		synctest.Wait()
+		go ask(ctx)
+		for range 98 {
+			go ask(t.Context())
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left while others asked got %v", err)
+		}
+		node.trees.onAsk = nil
+		close(release)
+		for range 99 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		if node.trees.asked != 1 {
+			t.Errorf("zebra was asked %d times", node.trees.asked)
+		}
+	})
+}
+
+// TestErrorsOfSharedQuestions: an error is everybody's who waited for it, but not when it only says that whoever asked has left.
+func TestErrorsOfSharedQuestions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c treeCache
+		want := chain.TreeState{ID: chain.BlockID{Hash: chain.Hash{7}}}
+		asked := 0
+		failing := func() (chain.TreeState, error) {
+			asked++
+			time.Sleep(time.Second)
+			return chain.TreeState{}, chain.ErrUnavailable
+		}
+		errs := make(chan error, 10)
+		for range 10 {
+			go func() {
+				_, err := c.get(t.Context(), want.ID.Hash, failing)
+				errs <- err
+			}()
+		}
+		for range 10 {
+			if err := <-errs; !errors.Is(err, chain.ErrUnavailable) {
+				t.Error(err)
+			}
+		}
+		if asked != 1 || len(c.flights) != 0 {
+			t.Errorf("asked %d times, %d flights are left", asked, len(c.flights))
+		}
+
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		go func() {
+			_, _ = c.get(ctx, want.ID.Hash, func() (chain.TreeState, error) {
+				<-ctx.Done()
+				return chain.TreeState{}, ctx.Err()
+			})
+		}()
+		synctest.Wait()
+		got, err := c.get(t.Context(), want.ID.Hash, func() (chain.TreeState, error) { return want, nil })
+		if err != nil || got != want {
+			t.Errorf("after the one who asked has left: %+v, %v", got, err)
+		}
+	})
+}
+
 func TestJoinedTreeStates(t *testing.T) {
 	t.Parallel()
 	blocks := branch(nil, 0, 100, "a")

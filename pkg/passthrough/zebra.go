@@ -32,11 +32,17 @@ type Zebra struct {
 	node    Node
 	buffers chain.BufferPool
 	trees   treeCache
-	roots   knownSubtrees
+	roots   [chain.Ironwood + 1]rootCache
 }
 
 // New returns the Source that asks the given node.
-func New(node Node) *Zebra { return &Zebra{node: node} }
+func New(node Node) *Zebra {
+	z := &Zebra{node: node}
+	for pool := range z.roots {
+		z.roots[pool].turn = make(chan struct{}, 1)
+	}
+	return z
+}
 
 // View returns the node's best chain as the tip watcher last saw it. It fails with ErrUnavailable until Zebra has answered once.
 func (z *Zebra) View(context.Context) (chain.View, error) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +17,7 @@ import (
 const (
 	keptTrees    = 64 // tree states, some 4 kB each: the last tips, and where ranges ended
 	hashesAtOnce = 8  // block hashes asked for in parallel, for the blocks that completed subtrees
+	rootsWait    = 10 * time.Second
 )
 
 // TreeState implements chain.View. Zebra is asked by hash, so that a reorg between its reads cannot mix two branches.
@@ -35,14 +36,10 @@ func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeSt
 		}
 		id = chain.BlockID{Height: h, Hash: hash}
 	}
-	if state, ok := v.zebra.trees.get(id.Hash); ok {
-		return state, nil
-	}
-	state, err := v.zebra.treeState(ctx, id)
+	state, err := v.zebra.trees.get(ctx, id.Hash, func() (chain.TreeState, error) { return v.zebra.treeState(ctx, id) })
 	if err != nil {
 		return chain.TreeState{}, v.explain(err)
 	}
-	v.zebra.trees.put(state)
 	return state, nil
 }
 
@@ -90,6 +87,11 @@ func (v *zebraView) SubtreeRoots(ctx context.Context, pool chain.Pool, start, li
 	if v.state.Err != nil {
 		return nil, notAnswered(v.state.Err)
 	}
+	// One at a time: the first one may have a thousand blocks to ask for, and all others find what it has learned.
+	if err := v.zebra.roots[pool].lock(ctx); err != nil {
+		return nil, err
+	}
+	defer v.zebra.roots[pool].unlock()
 	roots, err := v.zebra.knownRoots(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -108,17 +110,13 @@ func (v *zebraView) SubtreeRoots(ctx context.Context, pool chain.Pool, start, li
 	if len(more) > 0 {
 		roots = append(slices.Clip(roots), more...)
 	}
-	v.zebra.roots[pool].Store(&roots)
+	v.zebra.roots[pool].known = roots
 	return cutRoots(roots, v.state.ID.Height, start, limit), nil
 }
 
 // knownRoots returns the roots that were learned before, as far as their blocks are still on the best chain.
 func (z *Zebra) knownRoots(ctx context.Context, pool chain.Pool) ([]chain.SubtreeRoot, error) {
-	kept := z.roots[pool].Load()
-	if kept == nil {
-		return nil, nil
-	}
-	roots := *kept
+	roots := z.roots[pool].known
 	for ; len(roots) > 0; roots = roots[:len(roots)-1] {
 		last := roots[len(roots)-1].Completing
 		hash, err := z.node.BlockHash(ctx, last.Height)
@@ -166,31 +164,99 @@ func cutRoots(roots []chain.SubtreeRoot, tip chain.Height, start, limit uint32) 
 	return roots[start:end:end]
 }
 
-// treeCache keeps the tree states that were asked for last.
-type treeCache struct {
-	mu     sync.Mutex
-	states []chain.TreeState // oldest first
+// rootCache are the subtree roots of a pool that were learned; a slice that was given out is not changed.
+type rootCache struct {
+	turn  chan struct{} // holds one element while somebody reads or changes known
+	known []chain.SubtreeRoot
 }
 
-func (c *treeCache) get(hash chain.Hash) (chain.TreeState, bool) {
+// lock waits for its turn, for rootsWait at most.
+func (c *rootCache) lock(ctx context.Context) error {
+	timer := time.NewTimer(rootsWait)
+	defer timer.Stop()
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("no turn to ask for subtree roots within %v: %w", rootsWait, chain.ErrBusy)
+	}
+}
+
+func (c *rootCache) unlock() { <-c.turn }
+
+// treeCache keeps the tree states that were asked for last, and sees to it that nobody asks for one that somebody else is asking for:
+// after each block all wallets want the same.
+type treeCache struct {
+	mu      sync.Mutex
+	states  []chain.TreeState // oldest first
+	flights map[chain.Hash]*flight
+}
+
+// flight is a question on its way. What came of it may be read when it is done.
+type flight struct {
+	done  chan struct{}
+	state chain.TreeState
+	err   error
+	left  bool // whoever asked has left: the error says nothing
+}
+
+// get returns a block's tree state from memory, or from ask, or from somebody else's ask.
+func (c *treeCache) get(ctx context.Context, hash chain.Hash, ask func() (chain.TreeState, error)) (chain.TreeState, error) {
+	for {
+		state, f, first := c.board(hash)
+		switch {
+		case f == nil:
+			return state, nil
+		case first:
+			return c.fly(ctx, hash, f, ask)
+		}
+		select {
+		case <-ctx.Done():
+			return chain.TreeState{}, ctx.Err()
+		case <-f.done:
+			if !f.left {
+				return f.state, f.err
+			}
+		}
+	}
+}
+
+// board returns a state, or the flight that brings it, and whether it has yet to start.
+func (c *treeCache) board(hash chain.Hash) (state chain.TreeState, f *flight, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := len(c.states) - 1; i >= 0; i-- {
 		if c.states[i].ID.Hash == hash {
-			return c.states[i], true
+			return c.states[i], nil, false
 		}
 	}
-	return chain.TreeState{}, false
-}
-
-func (c *treeCache) put(state chain.TreeState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.states) == keptTrees {
-		c.states = slices.Delete(c.states, 0, 1)
+	if f, ok := c.flights[hash]; ok {
+		return state, f, false
 	}
-	c.states = append(c.states, state)
+	if c.flights == nil {
+		c.flights = make(map[chain.Hash]*flight)
+	}
+	f = &flight{done: make(chan struct{}), left: true}
+	c.flights[hash] = f
+	return state, f, true
 }
 
-// knownSubtrees are the subtree roots that were learned, by pool; a slice that is stored is not changed.
-type knownSubtrees [chain.Ironwood + 1]atomic.Pointer[[]chain.SubtreeRoot]
+func (c *treeCache) fly(ctx context.Context, hash chain.Hash, f *flight, ask func() (chain.TreeState, error)) (chain.TreeState, error) {
+	defer func() { // also after a panic: others wait
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.flights, hash)
+		if !f.left && f.err == nil {
+			if len(c.states) == keptTrees {
+				c.states = slices.Delete(c.states, 0, 1)
+			}
+			c.states = append(c.states, f.state)
+		}
+		close(f.done)
+	}()
+	f.state, f.err = ask()
+	f.left = f.err != nil && ctx.Err() != nil
+	return f.state, f.err
+}
