@@ -2,7 +2,6 @@
 //
 // It knows the protocol: which answer a request deserves, its byte orders, its status codes and its limits. It does not know where
 // blocks come from: a Source may be an index, a Zebra node, or both joined. What only the node can tell comes through Node.
-// Methods that are not built yet answer UNIMPLEMENTED.
 //
 // Ranges of blocks leave as runs of finished gRPC frames, many messages in one write (frames.go); everything else is plain grpc-go.
 //
@@ -16,4 +15,5 @@
 //	W4  A stream holds at most maxQueuedRuns runs that the client has not taken yet, and one more that waits to be queued.
 //	W5  Every View is closed and every Frames released, whatever way a call ends; only runs that grpc-go has queued when a connection
 //	    breaks may be left to the garbage collector.
+//	W6  What costs the node's processor waits its turn (costly.go), and no turn is held while a client reads.
 package lightwallet

@@ -5,10 +5,11 @@
 // block, and does not know what wallets ask.
 //
 // Who goes first at Zebra is decided in one place (permits.go): single questions before bulk, the two bulk classes sharing the rest
-// evenly, the iterations of one class sharing its part evenly. How much is read ahead is decided there too.
+// evenly, the iterations of one class sharing its part evenly. How much is read ahead is decided there too. Questions about transparent
+// addresses, which cost Zebra much, are the exception: few are asked at one time, and bulk goes on beside them (patience.go).
 //
 // Goroutines: Watch runs in its caller's. An iteration of Blocks runs its workers while it lasts and has ended them when it
-// returns, however it ends. Close leaves none behind once all calls have returned.
+// returns, however it ends; so does a step of AddressTransactions. Close leaves none behind once all calls have returned.
 //
 // Invariants:
 //
@@ -18,5 +19,6 @@
 //	I4  At most MaxInFlight requests are at Zebra; bulk among them stays under the present bulk limit.
 //	I5  Bodies in flight and blocks read ahead stay under Options.ReadAhead, but for the block that each iteration needs next and
 //	    a small share that no iteration is denied.
-//	I6  Values of the JSON parser never leave decode.go and info.go: they die with the next reply.
+//	I6  Values of the JSON parser never leave the function that decodes a reply: they die with the next one.
+//	I7  What an address method yields is bounded, however long the history: parts of the range, pages of outputs.
 package zebrarpc
