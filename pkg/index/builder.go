@@ -162,6 +162,9 @@ func (b *Builder) attempt(ctx context.Context) error {
 		if !verified {
 			err = b.checkGenesis(ctx)
 			verified = err == nil
+			if err != nil {
+				b.store.setApart(err)
+			}
 		}
 		if err == nil {
 			err = b.sync(ctx, tip)

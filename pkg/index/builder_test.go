@@ -230,6 +230,9 @@ func TestOtherNetworkOfTheNode(t *testing.T) {
 			t.Errorf("%v does not say %s", err, word)
 		}
 	}
+	if err := s.Apart(); !errors.Is(err, ErrOtherNetwork) {
+		t.Errorf("apart: %v", err)
+	}
 	expectChain(t, s, blocks)
 	n.set(blocks, nil)
 	b.awaitState(t, StateFollowing, "")

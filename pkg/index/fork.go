@@ -93,7 +93,7 @@ func (b *Builder) sharedBlocks(ctx context.Context, tip chain.BlockID, n chain.H
 func (b *Builder) deepReorg(tip chain.BlockID, n chain.Height) error {
 	top, sealed := b.store.state.top.tip(), b.store.state.sealed.tip()
 	return fmt.Errorf("%w: our block at height %d is not on the chain of the node's tip %s, but blocks up to %d are sealed. "+
-		"The index goes on serving its chain up to %s. If the node is right, delete %s to build the index again",
+		"The blocks up to %s are still served, but no tip is. If the node is right, delete %s to build the index again",
 		ErrDeepReorg, n-1, tip, sealed.Height, top, b.store.dir)
 }
 

@@ -106,11 +106,17 @@ func TestDeepReorg(t *testing.T) {
 	if err := b.Progress().Err; !errors.Is(err, ErrDeepReorg) || !strings.Contains(err.Error(), s.dir) {
 		t.Errorf("progress says %v", err)
 	}
+	if err := s.Apart(); !errors.Is(err, ErrDeepReorg) {
+		t.Errorf("apart: %v", err)
+	}
 	expectChain(t, s, blocks)
 	longer := f.extend(t, blocks, 3)
 	n.set(longer, nil)
 	b.awaitTip(t, longer[42])
 	b.awaitState(t, StateFollowing, "")
+	if err := s.Apart(); err != nil {
+		t.Errorf("apart: %v", err)
+	}
 	b.stop(t)
 	expectChain(t, s, longer)
 }

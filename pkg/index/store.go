@@ -29,7 +29,8 @@ type Store struct {
 	current  atomic.Pointer[snapshot]
 	hashes   atomic.Pointer[hashTable]
 	complete atomic.Bool
-	corrupt  atomic.Int64 // segments found corrupt since Open
+	apart    atomic.Pointer[error] // what Apart returns
+	corrupt  atomic.Int64          // segments found corrupt since Open
 	buffers  chain.BufferPool
 	kept     keeper
 	unlisted *CorruptError // a segment whose hashes are in no table; set by Open, nil when there is none
@@ -119,6 +120,24 @@ func (s *Store) Tip() (chain.BlockID, bool) {
 // Complete tells whether the tip is the node's, or was a moment ago: then the index answers for the whole chain, node or no node.
 // It survives a restart.
 func (s *Store) Complete() bool { return s.complete.Load() }
+
+// Apart says why the stored chain is known not to be the node's: ErrDeepReorg or ErrOtherNetwork. It is nil as soon as the two agree.
+func (s *Store) Apart() error {
+	if err := s.apart.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// setApart notes what a comparison with the node's chain gave.
+func (s *Store) setApart(err error) {
+	switch {
+	case err == nil:
+		s.apart.Store(nil)
+	case errors.Is(err, ErrDeepReorg), errors.Is(err, ErrOtherNetwork):
+		s.apart.Store(&err)
+	}
+}
 
 // View implements chain.Source: the best chain as stored now. It fails with chain.ErrUnavailable while the index is empty.
 func (s *Store) View(context.Context) (chain.View, error) {

@@ -32,7 +32,9 @@ func (b *Builder) drop() {
 func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
 	b.target(tip.Height)
 	if b.suspect || tip.Height < b.end().blocks {
-		if err := b.rewindToFork(ctx, tip); err != nil {
+		err := b.rewindToFork(ctx, tip)
+		b.store.setApart(err)
+		if err != nil {
 			return err
 		}
 		b.suspect = false

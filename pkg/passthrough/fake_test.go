@@ -197,6 +197,7 @@ type fakeIndex struct {
 	blocks   []*chain.Block
 	complete bool
 	bad      *chain.UnreadableError
+	apart    error
 	open     int // views not closed yet
 	served   int // blocks yielded
 	kept     keptByIndex
@@ -213,6 +214,8 @@ func (x *fakeIndex) Complete() bool {
 	defer x.mu.Unlock()
 	return x.complete
 }
+
+func (x *fakeIndex) Apart() error { return x.apart }
 
 func (x *fakeIndex) View(context.Context) (chain.View, error) {
 	x.mu.Lock()

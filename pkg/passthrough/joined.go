@@ -19,6 +19,8 @@ type Indexed interface {
 	chain.Source
 	// Complete tells whether the Source has reached the node's tip and follows it, so that its tip is the tip.
 	Complete() bool
+	// Apart says why the Source is known to hold another chain than the node's, nil when it is not.
+	Apart() error
 
 	// PutTreeState and PutSubtreeRoots keep what Zebra has computed for blocks of this Source, so that its views answer it.
 	PutTreeState(chain.TreeState)
@@ -50,17 +52,24 @@ func source(h, indexTip chain.Height, indexed bool) chain.Origin {
 }
 
 // View joins the two views. While the index is incomplete the tip is the node's; from then on it is the index's, so that the node going
-// away takes nothing from wallets and every method names the same block.
+// away takes nothing from wallets and every method names the same block. Two chains that have nothing to do with each other are not
+// joined: then the node counts as away, and there is no tip.
 func (j *Joined) View(ctx context.Context) (chain.View, error) {
 	v := &joinedView{joined: j}
 	// The index comes first: should it become complete in between, its tip is the node's tip already.
 	if err := j.openIndex(ctx, &v.indexView); err != nil {
 		return nil, err
 	}
-	if index := j.index.Load(); index != nil && v.index != nil {
-		v.complete = (*index).Complete()
+	var apart error
+	if index := j.index.Load(); index != nil {
+		apart = (*index).Apart()
+		v.complete = v.index != nil && apart == nil && (*index).Complete()
 	}
-	v.zebra, v.zebraErr = j.zebra.View(ctx)
+	if apart == nil {
+		v.zebra, v.zebraErr = j.zebra.View(ctx)
+	} else {
+		v.zebraErr = fmt.Errorf("%w: %w", chain.ErrUnavailable, apart)
+	}
 	switch {
 	case v.complete:
 		v.tip = v.indexTip

@@ -164,6 +164,40 @@ func TestJoinedTip(t *testing.T) {
 	}
 }
 
+// The index has another chain than the node for good: nothing of the node's is mixed in, and no tip is named.
+func TestJoinedApart(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	for _, complete := range []bool{false, true} {
+		j, node, index := newJoined(t, blocks, 60, complete)
+		other := branch(blocks, 20, 120, "b")
+		node.set(other)
+		index.apart = errors.New("these are two chains")
+		v := mustView(t, j)
+		if tip, err := v.Tip(); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, index.apart) {
+			t.Errorf("tip %v, %v", tip, err)
+		}
+		if g := read(t, v, 50, 80, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) || errors.Is(g.err, chain.ErrReorged) ||
+			!bytes.Equal(g.bytes, want(t, blocks, 50, 59, chain.DefaultProjection)) {
+			t.Errorf("across the index's tip: %d blocks, %v", g.count, g.err)
+		}
+		if g := read(t, v, 100, 110, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) || g.count != 0 {
+			t.Errorf("above the index's tip: %d blocks, %v", g.count, g.err)
+		}
+		if h, err := v.HeightOf(t.Context(), other[90].ID.Hash); !errors.Is(err, chain.ErrUnavailable) {
+			t.Errorf("a block of the node's chain: %d, %v", h, err)
+		}
+		if h, err := v.HeightOf(t.Context(), blocks[30].ID.Hash); err != nil || h != 30 {
+			t.Errorf("a block of the index: %d, %v", h, err)
+		}
+		index.apart = nil
+		node.set(blocks)
+		if tip, err := mustView(t, j).Tip(); err != nil || complete && tip != blocks[59].ID || !complete && tip != blocks[100].ID {
+			t.Errorf("healed: tip %v, %v", tip, err)
+		}
+	}
+}
+
 func TestJoinedNothingKnown(t *testing.T) {
 	t.Parallel()
 	j := NewJoined(New(&fakeNode{}))
