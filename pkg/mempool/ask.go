@@ -44,13 +44,12 @@ func (p *Pool) Snapshot(ctx context.Context) ([]*chain.PooledTransaction, error)
 	return s.txs, err
 }
 
-// await waits for the outcome of the poll of that number, or a later one, and returns the state with it and the channel that tells when
-// that changes.
+// await waits for the outcome of the poll of that number, or a later one, and returns the state with it and the channel that tells of
+// changes since.
 func (p *Pool) await(ctx context.Context, number uint64) (state, <-chan struct{}, error) {
 	for {
 		p.mu.Lock()
-		s, changed := p.state, p.changed
-		begun := p.begun
+		s, changed, polled, begun := p.state, p.changed, p.polled, p.begun
 		p.mu.Unlock()
 		switch {
 		case s.poll >= number:
@@ -62,7 +61,7 @@ func (p *Pool) await(ctx context.Context, number uint64) (state, <-chan struct{}
 			p.nudge()
 		}
 		select {
-		case <-changed:
+		case <-polled:
 		case <-ctx.Done():
 			return state{}, nil, ctx.Err()
 		case <-p.ended:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,8 @@ type Pool struct {
 
 	mu        sync.Mutex // guards what follows
 	state     state
-	changed   chan struct{} // closed when state is no longer true
+	polled    chan struct{} // closed when a poll ends
+	changed   chan struct{} // closed when the transactions, the tip or the error are no longer those of state
 	begun     uint64        // polls; the last one runs while it is above state.done
 	begunAt   time.Time     // when the last one did
 	least     uint64        // a snapshot of an earlier poll lacks a transaction that was sent
@@ -88,7 +90,7 @@ type Pool struct {
 	reader reader // owned by Run
 }
 
-// state is what the pool knows. It is copied, never changed in parts.
+// state is what the pool knows.
 type state struct {
 	txs  []*chain.PooledTransaction // ascending by id in display order
 	poll uint64                     // the poll that they are of; 0: there was none
@@ -114,7 +116,8 @@ func New(node Node, o Options) *Pool {
 	}
 	return &Pool{
 		node: node, tip: o.Tip, log: o.Logger,
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), changed: make(chan struct{}),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		polled: make(chan struct{}), changed: make(chan struct{}),
 		reader: newReader(o.MaxBytes),
 	}
 }
@@ -189,18 +192,22 @@ func (p *Pool) poll(ctx context.Context) {
 		s.failing = time.Now()
 	}
 	first := err != nil && p.state.failing.IsZero()
-	p.publish(s)
+	same := err == nil && p.state.err == nil && slices.Equal(txs, p.state.txs)
+	p.state = s
+	broadcast(&p.polled)
+	if !same { // most polls bring nothing: thousands of followers sleep on
+		broadcast(&p.changed)
+	}
 	p.mu.Unlock()
 	if first && ctx.Err() == nil {
 		p.log.Warn("the mempool cannot be read", "err", err)
 	}
 }
 
-// publish replaces the state. The caller holds p.mu.
-func (p *Pool) publish(s state) {
-	p.state = s
-	close(p.changed)
-	p.changed = make(chan struct{})
+// broadcast wakes everybody who waits for the channel, and makes the next one.
+func broadcast(c *chan struct{}) {
+	close(*c)
+	*c = make(chan struct{})
 }
 
 // watchTip publishes changes of the tip while somebody follows.
@@ -233,10 +240,9 @@ func (p *Pool) readTip(ctx context.Context) (uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.tip != tip {
-		s := p.state
-		s.tip = tip
-		s.tips++
-		p.publish(s)
+		p.state.tip = tip
+		p.state.tips++
+		broadcast(&p.changed)
 	}
 	return p.state.tips, nil
 }
