@@ -74,6 +74,9 @@ func (v *fakeView) HeightOf(_ context.Context, hash chain.Hash) (chain.Height, e
 			return chain.Height(h), nil
 		}
 	}
+	if v.trees.unsure {
+		return 0, fmt.Errorf("fake: %w", chain.ErrUnavailable)
+	}
 	return 0, fmt.Errorf("fake: %w", chain.ErrNotFound)
 }
 

@@ -13,6 +13,7 @@ type fakeTrees struct {
 	roots   map[chain.Pool][]chain.SubtreeRoot
 	treeErr error                  // of every question
 	moved   func(*chain.TreeState) // changes the answer
+	unsure  bool                   // a hash that is not found may be the node's, which is away
 }
 
 // fakeTree makes a tree state that names its block.

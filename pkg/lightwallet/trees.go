@@ -46,14 +46,18 @@ func (s *service) GetTreeState(ctx context.Context, req *walletrpc.BlockID) (*wa
 func findEitherWay(ctx context.Context, view chain.View, hash chain.Hash) (chain.Height, chain.Hash, error) {
 	reversed := hash
 	slices.Reverse(reversed[:])
+	var failed error // of a lookup that says nothing: the block may still be found the other way
 	for _, hash := range []chain.Hash{hash, reversed} {
 		h, err := view.HeightOf(ctx, hash)
-		if err == nil {
+		switch {
+		case err == nil:
 			return h, hash, nil
+		case failed == nil && !errors.Is(err, chain.ErrNotFound):
+			failed = fmt.Errorf("look up block %s: %w", hash, err)
 		}
-		if !errors.Is(err, chain.ErrNotFound) {
-			return 0, hash, fmt.Errorf("look up block %s: %w", hash, err)
-		}
+	}
+	if failed != nil {
+		return 0, hash, failed
 	}
 	return 0, hash, notFound("no block has the hash %s, or that with its bytes reversed", hash)
 }

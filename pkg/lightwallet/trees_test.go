@@ -200,6 +200,21 @@ func TestTreesOutage(t *testing.T) {
 	})
 }
 
+// TestTreeStateByUnsureHash: the node is away, and the index has the block under the hash in the other order.
+func TestTreeStateByUnsureHash(t *testing.T) {
+	t.Parallel()
+	source := &fakeSource{blocks: fakeBlocks(tip + 1)}
+	source.trees.unsure = true
+	client := startTrees(t, source).dial(t)
+	got, err := client.GetTreeState(t.Context(), &walletrpc.BlockID{Hash: reversed(source.blocks[13].Hash)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireEqual(t, got, treeMessage(source.blocks, 13))
+	_, err = client.GetTreeState(t.Context(), &walletrpc.BlockID{Hash: make([]byte, 32)})
+	requireStatus(t, err, codes.Unavailable, textUnavailable)
+}
+
 func readRoots(t testing.TB, client walletrpc.CompactTxStreamerClient, req *walletrpc.GetSubtreeRootsArg) ([]*walletrpc.SubtreeRoot, error) {
 	t.Helper()
 	stream, err := client.GetSubtreeRoots(t.Context(), req)
