@@ -36,6 +36,9 @@ const (
 	readBufferSize = 8 << 10
 	// A run waiting behind another keeps the socket busy while the next one is being read; a third would only cost memory.
 	maxQueuedRuns = 2
+	// Goroutines that wait for calls. A new one begins with a small stack, which is copied several times on its way down to the index:
+	// that is a tenth of what a small call takes. When all are busy, with ranges above all, each further call gets a new goroutine.
+	callWorkers = 64
 )
 
 // Times of a connection.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -52,8 +53,10 @@ func TestPing(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := client.Ping(ctx, &walletrpc.Duration{IntervalUs: 1_000_000})
-	requireStatus(t, err, codes.DeadlineExceeded, "context deadline exceeded")
+	// The text is grpc-go's, and depends on whose clock is first.
+	if _, err := client.Ping(ctx, &walletrpc.Duration{IntervalUs: 1_000_000}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a sleep beyond the deadline: %v", err)
+	}
 }
 
 func TestPingIsCapped(t *testing.T) {

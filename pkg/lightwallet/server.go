@@ -79,6 +79,7 @@ type service struct {
 	node         *nodeInfo
 	transactions Transactions
 	sends        *turns // of transactions: verifying one takes the node up to seconds
+	lookups      *turns // of transactions: quick, so that they do not stand behind addresses
 	mempool      Mempool
 	counters     *counters
 	runs         chain.BufferPool // for runs of compact transactions
@@ -98,7 +99,7 @@ type service struct {
 }
 
 // New returns a Server that is not serving yet: its health service says NOT_SERVING until SetServing. It fails when an option is
-// missing or makes no sense.
+// missing or makes no sense. Whoever gets a Server calls Stop, also when it never served: goroutines wait for calls until then.
 func New(o Options) (*Server, error) { return newServer(o, !probeFraming()) }
 
 func newServer(o Options, fallback bool) (*Server, error) {
@@ -135,7 +136,7 @@ func newServer(o Options, fallback bool) (*Server, error) {
 	}
 	guarded := registrar{s.grpc, s.guard}
 	guarded.RegisterService(walletService(), &service{
-		source: o.Source, node: node, transactions: o.Node, sends: newTurns(), mempool: o.Mempool, counters: c, stopping: stopping,
+		source: o.Source, node: node, transactions: o.Node, sends: newTurns(), lookups: newTurns(), mempool: o.Mempool, counters: c, stopping: stopping,
 		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
 		chainName: o.ChainName, donationAddress: o.DonationAddress,
 		getBlockPools: o.GetBlockPools, fallback: fallback,
@@ -159,6 +160,7 @@ func serverOptions(minPing time.Duration) []grpc.ServerOption {
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.WriteBufferSize(writeBufferSize),
 		grpc.ReadBufferSize(readBufferSize),
+		grpc.NumStreamWorkers(callWorkers),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: serverPing, Timeout: serverPingTimeout}),

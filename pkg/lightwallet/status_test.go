@@ -2,7 +2,6 @@ package lightwallet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -91,7 +90,12 @@ func TestMissingOptions(t *testing.T) {
 			t.Errorf("got %v, want %s", err, c.text)
 		}
 	}
-	if s, err := New(Options{Source: source, Node: node, Mempool: pool}); err != nil || !s.Stats().Framed {
-		t.Error(errors.Join(err, errors.New("New does not find the framed writer")))
+	s, err := New(Options{Source: source, Node: node, Mempool: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop(t.Context())
+	if !s.Stats().Framed {
+		t.Error("New does not find the framed writer")
 	}
 }

@@ -87,16 +87,25 @@ func New(o Options) (*Sidecar, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if s.grpc, err = listen(c.GRPC, "--grpc"); err != nil {
+	if err := s.listen(); err != nil {
+		s.drain()
 		return nil, err
 	}
-	if c.HTTP != "" {
-		if s.http, err = listen(c.HTTP, "--http"); err != nil {
-			s.grpc.Close()
-			return nil, err
-		}
-	}
 	return s, nil
+}
+
+// listen opens both ports, or none.
+func (s *Sidecar) listen() (err error) {
+	if s.grpc, err = listen(s.Config.GRPC, "--grpc"); err != nil {
+		return err
+	}
+	if s.Config.HTTP == "" {
+		return nil
+	}
+	if s.http, err = listen(s.Config.HTTP, "--http"); err != nil {
+		s.grpc.Close()
+	}
+	return err
 }
 
 // servedTip is the tip that GetLatestBlock names.

@@ -1,8 +1,14 @@
 package sidecar
 
 import (
+	"errors"
+	"log/slog"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -65,4 +71,29 @@ func TestFullDisk(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A port that is taken ends New, which leaves no goroutine behind, and the other port free.
+func TestTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	cfg := settings(t, func(c *config.Config) { c.GRPC, c.HTTP = free.Addr().String(), taken.Addr().String() })
+	before := goleak.IgnoreCurrent()
+	if _, err := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatalf("got %v, want a port that is in use", err)
+	}
+	goleak.VerifyNone(t, before)
+	again, err := net.Listen("tcp", free.Addr().String())
+	if err != nil {
+		t.Fatalf("the other port was not given back: %v", err)
+	}
+	again.Close()
 }
