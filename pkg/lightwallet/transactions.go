@@ -29,7 +29,7 @@ func (s *service) GetTransaction(ctx context.Context, req *walletrpc.TxFilter) (
 		return nil, invalidArgument("hash: a transaction id has %d bytes, not %d; block and index cannot be asked for", len(id), len(req.Hash))
 	}
 	id = chain.TxID(req.Hash)
-	tx, err := s.transactions.Transaction(ctx, id)
+	tx, err := costly(ctx, s.lookups, func() (chain.LocatedTransaction, error) { return s.transactions.Transaction(ctx, id) })
 	if errors.Is(err, chain.ErrNotFound) {
 		return nil, notFound("Transaction not found: %s", id) // wallets match the first three words
 	}
