@@ -104,6 +104,9 @@ func printReport(w io.Writer, r index.Report, asJSON bool) error {
 	}
 	fmt.Fprintf(t, "blocks\t%s sealed in %s segments, %s recent\n", number(r.SealedBlocks), number(int64(r.Segments)), number(r.RecentBlocks))
 	fmt.Fprintf(t, "bytes\t%s of blocks, %s of transparent parts, %s on the disk\n", number(r.FrameBytes), number(r.ColumnBytes), number(r.DiskBytes))
+	if r.TreeStates+r.SubtreeRoots > 0 {
+		fmt.Fprintf(t, "kept\t%s tree states, %s subtree roots\n", number(int64(r.TreeStates)), number(int64(r.SubtreeRoots)))
+	}
 	if r.UnnamedRows > 0 {
 		fmt.Fprintf(t, "left over\t%d rows that the next start deletes\n", r.UnnamedRows)
 	}
