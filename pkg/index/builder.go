@@ -104,8 +104,13 @@ func (b *Builder) loop(ctx context.Context) error {
 	}
 }
 
+// maxDetours is how often in a row an attempt looks for the fork without getting a block further.
+const maxDetours = 3
+
 // passes tells whether waiting a little is all that is needed.
-func passes(err error) bool { return errors.Is(err, chain.ErrUnavailable) || chainMoved(err) }
+func passes(err error) bool {
+	return errors.Is(err, chain.ErrUnavailable) || chainMoved(err) && !errors.Is(err, ErrContradiction)
+}
 
 // chainMoved tells whether the node's answers no longer belong to the chain that was asked about.
 func chainMoved(err error) bool {
@@ -181,7 +186,10 @@ func (b *Builder) attempt(ctx context.Context) error {
 			if detours++; b.store.state.seq != before {
 				detours = 1
 			}
-			if detours > 3 {
+			if detours > maxDetours && errors.Is(err, chain.ErrReorged) {
+				return fmt.Errorf("%w: %w", ErrContradiction, err)
+			}
+			if detours > maxDetours { // the tip that was polled last is gone, and the next poll will say so
 				return err
 			}
 		default:

@@ -90,13 +90,13 @@ func TestWrongBlocks(t *testing.T) {
 				return stranger[54].Block, nil
 			}
 			return b.Block, nil
-		}, StateWaiting, "has parent"},
+		}, StateStopped, "its database is damaged, or what it sends is changed on its way: block 54"},
 		"another height": {func(b testBlock) (*chain.Block, error) {
 			if b.ID.Height == 30 {
 				return blocks[31].Block, nil
 			}
 			return b.Block, nil
-		}, StateWaiting, "has parent"},
+		}, StateStopped, "has parent"},
 		"does not parse": {func(b testBlock) (*chain.Block, error) {
 			if b.ID.Height == 57 {
 				return nil, fmt.Errorf("block %s: version 7: %w", b.ID, chain.ErrUnknownVersion)

@@ -53,7 +53,7 @@ func (s *Sidecar) buildIndex(ctx context.Context) error {
 	}
 	s.store.Store(store)
 	s.joined.SetIndex(store)
-	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{})
+	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{Logger: s.Log.With("zebra", s.client.URL())})
 	s.builder.Store(builder)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return builder.Run(ctx) })

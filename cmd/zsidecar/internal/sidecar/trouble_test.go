@@ -15,41 +15,53 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
 
-// A block that is wrong stops the build below it and makes the program not ready, with height and hash; it heals with the node.
+// A block that is wrong stops the build below it and makes the program not ready, with height, hash and URL; it heals with the node.
 func TestWrongBlock(t *testing.T) {
-	n := newNode(t, 200, zebratest.NodeOptions{})
-	startNode(t, n)
 	const bad = chain.Height(150)
-	hash, err := n.Chain().Hash(bad)
-	if err != nil {
-		t.Fatal(err)
-	}
-	heal := n.Fault(zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(bad), Raw: zebratest.FlipLastByte})
-	s, end := run(t, settings(t, func(c *config.Config) { c.Zebra = n.URL() }))
-	await(t, "the build has stopped", func() bool {
-		code, text := get(t, s, "/readyz")
-		return code == 503 && strings.Contains(text, "the index build has stopped: ")
-	})
-	_, text := get(t, s, "/readyz")
-	for _, part := range []string{"block 150: ", hash.String(), n.URL()} {
-		if !strings.Contains(text, part) {
-			t.Errorf("/readyz does not name %s: %s", part, text)
-		}
-	}
-	if tip := s.Health().Index.Height; tip != nil && *tip >= uint32(bad) {
-		t.Errorf("the index has height %d", *tip)
-	}
-	if _, metrics := get(t, s, "/metrics"); !strings.Contains(metrics, "\nzsidecar_build_stopped 1\n") {
-		t.Error("/metrics does not say that the build has stopped")
-	}
+	for name, c := range map[string]struct {
+		raw    func([]byte) []byte
+		height string
+		at     chain.Height // whose hash is named
+	}{
+		"transactions": {zebratest.FlipLastByte, "block 150: ", bad},
+		"hash":         {zebratest.FlipHeaderByte, "block 151 (", bad + 1},
+		"link":         {zebratest.FlipPrevHash, "block 150 (", bad - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, 200, zebratest.NodeOptions{})
+			startNode(t, n)
+			hash, err := n.Chain().Hash(c.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heal := n.Fault(zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(bad), Raw: c.raw})
+			s, end := run(t, settings(t, func(c *config.Config) { c.Zebra = n.URL() }))
+			await(t, "the build has stopped", func() bool {
+				code, text := get(t, s, "/readyz")
+				return code == 503 && strings.Contains(text, "the index build has stopped: ")
+			})
+			_, text := get(t, s, "/healthz")
+			for _, part := range []string{c.height, hash.String(), n.URL(), "database is damaged"} {
+				if !strings.Contains(text, part) {
+					t.Errorf("/healthz does not name %s: %s", part, text)
+				}
+			}
+			if tip := s.Health().Index.Height; tip != nil && *tip > uint32(bad) {
+				t.Errorf("the index has height %d", *tip)
+			}
+			if _, metrics := get(t, s, "/metrics"); !strings.Contains(metrics, "\nzsidecar_build_stopped 1\n") {
+				t.Error("/metrics does not say that the build has stopped")
+			}
 
-	heal()
-	if err := n.Chain().Extend(1, zebratest.Small); err != nil { // a new tip is when it is tried again
-		t.Fatal(err)
-	}
-	await(t, "complete and ready", func() bool { h := s.Health(); return h.Ready && h.Index.State == "complete" })
-	if err := end(); err != nil {
-		t.Error(err)
+			heal()
+			if err := n.Chain().Extend(1, zebratest.Small); err != nil { // a new tip is when it is tried again
+				t.Fatal(err)
+			}
+			await(t, "complete and ready", func() bool { h := s.Health(); return h.Ready && h.Index.State == "complete" })
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
