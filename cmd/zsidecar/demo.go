@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
@@ -19,13 +21,17 @@ func (p *program) demoCommand() *cobra.Command {
 		Long: "Start a simulated Zebra with synthetic blocks in the real format, and beside it exactly what `start` runs. It shows answers\n" +
 			"through Zebra from the first moment, the index being built, the switch to it with the same bytes, the speed of a served\n" +
 			"range, a new block and a reorg; every number is measured. The index is in a temporary folder that is removed at the end.\n\n" +
-			"It ends with 0, or with 1 when anything was not as it should be, different bytes before and after the switch above all.",
+			"It ends with 0, with 1 when anything was not as it should be, different bytes before and after the switch above all, or with 2\n" +
+			"when the flags are wrong.",
 		Args: noArgs,
 	}
 	config.AddFlags(cmd.Flags(), p.cacheDir, "grpc", "http", "log_level", "log_format")
 	cmd.Flags().BoolVar(&stay, "stay", false, "leave the server up at the end, until interrupted")
-	cmd.Flags().IntVar(&blocks, "blocks", demo.DefaultBlocks, "blocks of the simulated chain, at least 2000")
+	cmd.Flags().IntVar(&blocks, "blocks", demo.DefaultBlocks, fmt.Sprintf("blocks of the simulated chain, %d to %d", demo.MinBlocks, demo.MaxBlocks))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if blocks < demo.MinBlocks || blocks > demo.MaxBlocks {
+			return usage(cmd, fmt.Errorf("flag --blocks = %d: must be from %d to %d", blocks, demo.MinBlocks, demo.MaxBlocks))
+		}
 		// A node's address or cookie in the environment must not lead the demo astray, so that is not read.
 		cfg, _, err := p.load(cmd, "", nil)
 		if err != nil {

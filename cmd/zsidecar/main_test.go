@@ -88,6 +88,8 @@ func TestUsageErrors(t *testing.T) {
 			"flag --http = \"x\": must be host:port such as 127.0.0.1:8137, or off\nsee zsidecar start --help\n"},
 		{"demo --data-dir x", "zsidecar: unknown flag: --data-dir\nsee zsidecar demo --help\n"},
 		{"demo --blocks many", "zsidecar: invalid argument \"many\" for \"--blocks\" flag: strconv.ParseInt: parsing \"many\": invalid syntax\nsee zsidecar demo --help\n"},
+		{"demo --blocks 1999", "zsidecar: flag --blocks = 1999: must be from 2000 to 200000\nsee zsidecar demo --help\n"},
+		{"demo --blocks 99999999999", "zsidecar: flag --blocks = 99999999999: must be from 2000 to 200000\nsee zsidecar demo --help\n"},
 		{"check a b", "zsidecar: unexpected argument \"b\"\nsee zsidecar check --help\n"},
 		{"check a --data-dir b", "zsidecar: give either DIR or --data-dir, not both\nsee zsidecar check --help\n"},
 		{"version now", "zsidecar: unexpected argument \"now\"\nsee zsidecar version --help\n"},

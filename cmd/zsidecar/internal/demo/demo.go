@@ -22,6 +22,8 @@ const (
 	DefaultBlocks = 25_000
 	// MinBlocks leave something to seal, and the dense blocks in it.
 	MinBlocks = 2_000
+	// MaxBlocks are as many as a slow machine builds before the demo loses its patience.
+	MaxBlocks = 200_000
 	// LogLevel hides what the demo tells in its own words.
 	LogLevel = slog.LevelWarn
 
@@ -33,16 +35,13 @@ type Options struct {
 	Out    io.Writer
 	Live   bool // a progress bar is shown, so that no lines about progress are needed
 	Stay   bool // leave the server up until ctx ends
-	Blocks int  // of the chain, above genesis
+	Blocks int  // of the chain, above genesis; MinBlocks to MaxBlocks
 	// New wires the program beside the node at a URL, with its index in a folder.
 	New func(zebraURL, dataDir string) (*sidecar.Sidecar, error)
 }
 
 // Run shows everything once. It returns nil when all of it was as it should be.
 func Run(ctx context.Context, o Options) (err error) {
-	if o.Blocks < MinBlocks {
-		return fmt.Errorf("a demo with %d blocks shows too little: give at least %d", o.Blocks, MinBlocks)
-	}
 	dir, err := os.MkdirTemp("", "zsidecar-demo-")
 	if err != nil {
 		return err
