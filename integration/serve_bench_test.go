@@ -31,7 +31,7 @@ func BenchmarkServeRange(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			q := query{method: getBlockRange}
 			crowds := []int{1, 32, 128}
-			samples := make([][]sample, len(crowds))
+			samples := make([][]loadSample, len(crowds))
 			for b.Loop() {
 				for i, clients := range crowds {
 					samples[i] = append(samples[i], load(b, c, q, clients, length, s.tip()))
@@ -72,7 +72,7 @@ func BenchmarkServeFilter(b *testing.B) {
 		{"all", query{getBlockRange, all}, 10_000},
 	} {
 		b.Run("filter="+f.name, func(b *testing.B) {
-			var samples []sample
+			var samples []loadSample
 			for b.Loop() {
 				samples = append(samples, load(b, c, f.query, 1, f.length, s.tip()))
 			}
@@ -81,32 +81,40 @@ func BenchmarkServeFilter(b *testing.B) {
 	}
 }
 
-func reportServed(b *testing.B, suffix string, samples []sample) {
+func reportServed(b *testing.B, suffix string, samples []loadSample) {
 	b.Helper()
-	var rates, cpu []float64
+	var rates, cpu, clients []float64
 	for _, s := range samples {
 		rates = append(rates, s.blocksPerSecond)
 		cpu = append(cpu, float64(s.cpu.Nanoseconds()))
+		clients = append(clients, float64(s.clients.Nanoseconds()))
 	}
 	b.ReportMetric(median(rates), "blocks/s"+suffix)
 	b.ReportMetric(median(cpu), "cpu-ns/block"+suffix)
+	b.ReportMetric(median(clients), "client-ns/block"+suffix)
 	b.ReportMetric(0, "ns/op") // an operation is a stretch of time
 }
 
-// load has clients read ranges of so many blocks, one after the other, and tells what they got within the window, and the server's
-// processor time for it.
-func load(b *testing.B, c *sidecar, q query, clients, length, tip int) sample {
+// loadSample is what clients got within one window, the processor time of the server among it.
+type loadSample struct {
+	sample
+	clients time.Duration // processor time of the clients, per block
+}
+
+// load has clients read ranges of so many blocks, one after the other.
+func load(b *testing.B, c *sidecar, q query, clients, length, tip int) loadSample {
 	b.Helper()
 	crowd := startCrowd(b, c, q, clients, length, tip)
 	time.Sleep(loadWarmUp)
-	blocks, cpu, begin := crowd.blocks(), procCPU(b, c.proc), time.Now()
+	blocks, cpu, own, begin := crowd.blocks(), procCPU(b, c.proc), selfCPU(), time.Now()
 	time.Sleep(loadWindow)
-	blocks, cpu, took := crowd.blocks()-blocks, procCPU(b, c.proc)-cpu, time.Since(begin)
+	blocks, cpu, own, took := crowd.blocks()-blocks, procCPU(b, c.proc)-cpu, selfCPU()-own, time.Since(begin)
 	crowd.stop()
 	if blocks == 0 {
 		b.Fatalf("%d clients got nothing in %v", clients, loadWindow)
 	}
-	return sample{float64(blocks) / took.Seconds(), cpu / time.Duration(blocks)}
+	each := func(d time.Duration) time.Duration { return d / time.Duration(blocks) }
+	return loadSample{sample{float64(blocks) / took.Seconds(), each(cpu)}, each(own)}
 }
 
 // crowd are clients that read as fast as they can.
