@@ -134,12 +134,34 @@ func TestWrongBlocks(t *testing.T) {
 			if s.Complete() {
 				t.Error("complete")
 			}
+			if tip, ok := s.Tip(); ok && tip != blocks[tip.Height].ID {
+				t.Errorf("stored %s", tip)
+			}
 			b.stop(t)
 			n.block = nil
 			build(t, s, n)
 			expectChain(t, s, blocks)
 		})
 	}
+}
+
+// TestWrongNewBlock: a new block that has another hash than the node's tip is not stored, though it links.
+func TestWrongNewBlock(t *testing.T) {
+	t.Parallel()
+	f := newForge()
+	blocks := f.extend(t, nil, 31)
+	other := f.extend(t, blocks[:30], 1)[30]
+	s := open(t, t.TempDir(), small())
+	build(t, s, newFakeNode(blocks[:30]))
+	n := newFakeNode(blocks)
+	n.block = func(testBlock) (*chain.Block, error) { return other.Block, nil }
+	b := start(t, s, n, BuilderOptions{})
+	b.awaitState(t, StateWaiting, "tree sizes of block 30 ("+other.ID.Hash.String())
+	b.stop(t)
+	expectChain(t, s, blocks[:30])
+	n.block = nil
+	build(t, s, n)
+	expectChain(t, s, blocks)
 }
 
 // TestParseErrorLeavesTheTipBelow: what came before a block that does not parse is kept.

@@ -142,7 +142,7 @@ func (b *Builder) flushRecent(ctx context.Context, tip chain.BlockID) error {
 		return nil
 	}
 	end := b.recent.end
-	if end.tip() == tip || end.blocks-b.checked >= b.store.o.TreeCheckEvery {
+	if end.blocks > tip.Height || end.blocks-b.checked >= b.store.o.TreeCheckEvery {
 		if err := b.checkSizes(ctx, end); err != nil {
 			return err
 		}
