@@ -34,3 +34,13 @@ func pythonPath(tb testing.TB) string {
 	}
 	return path
 }
+
+// walletPath returns the wallet program of integration/wallet.
+func walletPath(tb testing.TB) string {
+	tb.Helper()
+	path := os.Getenv("ZSIDECAR_WALLET")
+	if path == "" {
+		missing(tb, "ZSIDECAR_WALLET is not set: run scripts/wallet.sh and set it to the printed path")
+	}
+	return path
+}

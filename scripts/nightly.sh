@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/fuzz.sh "${1:-10m}"
-scripts/real.sh -count=10 -timeout 5h
+ZSIDECAR_WALLET_ALL=1 scripts/real.sh -count=10 -timeout 5h
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp go.mod go.sum "$work/"
