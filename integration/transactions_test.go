@@ -72,7 +72,7 @@ func testTransactions(t *testing.T, s setup) {
 	awaitEmptyMempool(t, w)
 	requireSameWords(t, n, w, raw)
 
-	requireSideChain(t, n, w, id, raw, mined)
+	requireSideChain(t, n, w, coins)
 	second := followMempool(t, w)
 	tip, _ = n.tip()
 	n.invalidate(tip)
@@ -82,21 +82,35 @@ func testTransactions(t *testing.T, s setup) {
 	c.stop()
 }
 
-// requireSideChain replaces the block that has the transaction. While Zebra has forgotten that block the transaction is unknown; when it
-// has it again, as part of a side chain, so is the transaction.
-func requireSideChain(t *testing.T, n *node, w *wallet, id []byte, raw []byte, mined int) {
+// requireSideChain mines a transaction and replaces the block that has it. While Zebra has forgotten that block the transaction is
+// unknown; when it has it again, as part of a side chain, so is the transaction.
+//
+// Zebra sends again by itself, every now and then, what it was sent a moment ago. When that brings the transaction into the other branch
+// it takes another one.
+func requireSideChain(t *testing.T, n *node, w *wallet, coins *spender) {
 	t.Helper()
-	hash := n.hashAt(mined)
-	n.invalidate(mined)
-	n.mine(2, saplingOnly)
-	err := w.call(t.Context(), "GetTransaction", &walletrpc.TxFilter{Hash: id}, &walletrpc.RawTransaction{})
-	requireCode(t, "GetTransaction of a transaction that Zebra has forgotten", err, codes.NotFound)
-	n.call(nil, "reconsiderblock", hash)
-	await(t, "zebra finds the transaction on the side chain", 5*time.Second, func() bool {
-		var tx struct{ Height *int }
-		return n.rpc.call(t.Context(), &tx, "getrawtransaction", hex.EncodeToString(reversedBytes(id)), 1) == nil
-	})
-	requireTransaction(t, w, id, raw, math.MaxUint64)
+	for range 5 {
+		raw := coins.raw()
+		id := requireAccepted(t, n, w, raw)
+		mined := n.mine(1, keyHash)
+		requireTransaction(t, w, id, raw, uint64(mined))
+		hash, display := n.hashAt(mined), hex.EncodeToString(reversedBytes(id))
+		n.invalidate(mined)
+		n.mine(2, saplingOnly)
+		var refusal *rpcError
+		if err := n.rpc.call(t.Context(), nil, "getrawtransaction", display, 1); !errors.As(err, &refusal) {
+			continue
+		}
+		err := w.call(t.Context(), "GetTransaction", &walletrpc.TxFilter{Hash: id}, &walletrpc.RawTransaction{})
+		requireCode(t, "GetTransaction of a transaction that Zebra has forgotten", err, codes.NotFound)
+		n.call(nil, "reconsiderblock", hash)
+		await(t, "zebra finds the transaction on the side chain", 5*time.Second, func() bool {
+			return n.rpc.call(t.Context(), nil, "getrawtransaction", display, 1) == nil
+		})
+		requireTransaction(t, w, id, raw, math.MaxUint64)
+		return
+	}
+	t.Error("none of five transactions stayed out of the other branch")
 }
 
 // requireRefusals wants sizes that no transaction has to be refused by zsidecar, and everything else by Zebra in its own words. It
