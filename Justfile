@@ -35,6 +35,10 @@ fuzz TIME="10s":
 bench PATTERN=".":
     go test -run '^$' -bench '{{PATTERN}}' -benchmem ./pkg/...
 
+# serving, memory, new blocks and restarts of the real program beside a simulated node
+bench-serve TIME="5x":
+    go test -run '^$' -bench 'Serve|Fairness|Unary|Memory|NewBlock|Restart' -benchtime {{TIME}} ./integration
+
 # benchmarks against a git revision, through benchstat
 bench-compare REF PATTERN=".":
     scripts/bench-compare.sh {{REF}} '{{PATTERN}}'

@@ -117,8 +117,8 @@ func (s *constantServer) GetLightdInfo(context.Context, *walletrpc.Empty) (*wall
 	return s.info, nil
 }
 
-// runConstantServer serves until the process is killed, with the sizes of zsidecar's own server. Its arguments are the address, and
-// METHOD=HEX for each answer.
+// runConstantServer serves until the process is killed: plain grpc-go with the buffers and windows of zsidecar's own server. Its arguments
+// are the address, and METHOD=HEX for each answer.
 func runConstantServer(args []string) error {
 	s := &constantServer{block: &walletrpc.CompactBlock{}, latest: &walletrpc.BlockID{}, info: &walletrpc.LightdInfo{}}
 	messages := map[string]proto.Message{getBlock: s.block, "GetLatestBlock": s.latest, "GetLightdInfo": s.info}
