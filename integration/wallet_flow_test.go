@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The wallet's chain: one block of somebody else's Sapling notes below the birthday, then money in every pool, and ten confirmations.
-// NU6.3 is active from 20 on and NU7 from 40 (zebradConfig).
+// walletBirthday is the first block that the wallets look at. Somebody else's Sapling note lies below, so that the tree of that pool is
+// not empty there.
 const walletBirthday = 4
 
 // paymentExpiry is the number of blocks after which a wallet's payment is void: 120 from NU7 on, 40 below.
@@ -72,7 +72,7 @@ func walletsAtZebra(t *testing.T, chain recipe) (*node, string) {
 	return n, addr
 }
 
-// walletChain pays the payer in every pool.
+// walletChain pays the payer in every pool, and gives that ten confirmations. NU6.3 is active from 20 on and NU7 from 40 (zebradConfig).
 func walletChain(t *testing.T, aboveNU7 bool) recipe {
 	payer := offlineWallet(t, payerSeed)
 	r := recipe{
