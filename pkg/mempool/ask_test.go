@@ -105,6 +105,33 @@ func TestFollowerLeaves(t *testing.T) {
 	})
 }
 
+// A thousand followers cost the node no more than one, and each gets everything.
+func TestManyFollowers(t *testing.T) {
+	t.Parallel()
+	bubble(t, Options{}, func(t *testing.T, n *fakeNode, p *Pool) {
+		a, b := ironwood(1), ironwood(2)
+		n.add(a)
+		followers := make([]*follower, 1000)
+		for i := range followers {
+			followers[i] = follow(t, p)
+		}
+		time.Sleep(5 * time.Second)
+		n.add(b)
+		time.Sleep(time.Second)
+		for _, f := range followers {
+			f.want(t, a, b)
+		}
+		if got := n.asked(); got.lists > 18 || got.fetches != 2 {
+			t.Errorf("%+v in 6 s, want a list each 400 ms, and each transaction once", got)
+		}
+		n.change(func() { n.tip.Height++ })
+		time.Sleep(tipPause)
+		for _, f := range followers {
+			f.wantEnd(t, nil)
+		}
+	})
+}
+
 // One that stops reading holds up nobody, and goes on where it stopped.
 func TestSlowFollower(t *testing.T) {
 	t.Parallel()

@@ -102,13 +102,17 @@ func firstMembers(body []byte, id uint64) (tx chain.LocatedTransaction, found bo
 	}
 	rest = digits[end+1:]
 	var height *int64
-	if number, ok := bytes.CutPrefix(rest, []byte(`,"height":`)); ok {
+	number, mined := bytes.CutPrefix(rest, []byte(`,"height":`))
+	switch {
+	case mined:
 		stop := bytes.IndexAny(number[:min(len(number), 24)], ",}")
 		n, err := strconv.ParseInt(string(number[:max(stop, 0)]), 10, 64)
 		if err != nil {
 			return tx, false, nil
 		}
 		height = &n
+	case !bytes.HasPrefix(rest, []byte(`,"vin":`)): // what follows in the mempool
+		return tx, false, nil
 	}
 	raw, err := hex.DecodeString(string(digits[:end]))
 	if err != nil {

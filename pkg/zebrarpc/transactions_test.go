@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/valyala/fastjson"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
@@ -346,4 +349,36 @@ func TestLongReply(t *testing.T) {
 	if err != nil || len(got.Raw) != 2_000_000 || got.Height != 5 {
 		t.Errorf("%d bytes at %d, %v", len(got.Raw), got.Height, err)
 	}
+}
+
+// Whatever is read without parsing the whole reply is what parsing it would have given.
+func FuzzLocatedResult(f *testing.F) {
+	for _, result := range []string{
+		`{"in_active_chain":true,"hex":"abcd","height":5,"confirmations":1}`, `{"in_active_chain":false,"hex":"abcd","vin":[{"hex":"00"}]}`,
+		`{"in_active_chain":false,"hex":"abcd","height":-1}`, `{"in_active_chain":true,"hex":"ab","height":5e3}`, `{"in_active_chain":true,"hex":""}`,
+	} {
+		f.Add([]byte(`{"jsonrpc":"2.0","id":7,"result":` + result + `}`))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 1<<16 {
+			return
+		}
+		tx, found, err := firstMembers(body, 7)
+		if !found || !json.Valid(body) || bytes.Contains(body, []byte{'\\'}) {
+			return // to be parsed, or its tail is wrong, which nobody looks at
+		}
+		for _, name := range []string{"in_active_chain", "hex", "height"} { // twice, or elsewhere than Zebra writes it
+			if n := bytes.Count(body, []byte(`"`+name+`"`)); n > 1 || n > 0 && name == "height" && !bytes.Contains(body, []byte(`","height":`)) {
+				return
+			}
+		}
+		v, parseErr := parseReply(new(fastjson.Parser), body, 7)
+		if parseErr != nil {
+			return // an error beside the result
+		}
+		want, wantErr := allMembers(v)
+		if (err == nil) != (wantErr == nil) || err == nil && (!bytes.Equal(tx.Raw, want.Raw) || tx.Place != want.Place || tx.Height != want.Height) {
+			t.Errorf("got %+v, %v, want %+v, %v", tx, err, want, wantErr)
+		}
+	})
 }
