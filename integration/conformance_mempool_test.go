@@ -89,9 +89,12 @@ func mempoolRows() (rows []row) {
 
 const getMempoolStream = "GetMempoolStream"
 
+// firstFollower is the row that needs a server which was never asked before.
+const firstFollower = "the very first call after the start: everything that is in the mempool"
+
 func mempoolStreamRows() []row {
 	return []row{
-		{getMempoolStream, "the very first call after the start: everything that is in the mempool", always(codes.OK), "", anywhere, func(ctx context.Context, e *env) error {
+		{getMempoolStream, firstFollower, always(codes.OK), "", anywhere, func(ctx context.Context, e *env) error {
 			f := e.another().follow(ctx)
 			defer f.cancel()
 			return e.requireFollowed(ctx, f)

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,13 @@ func runTests(m *testing.M) int {
 	if len(os.Args) > 2 && helpers()[os.Args[1]] != nil {
 		fmt.Fprintln(os.Stderr, helpers()[os.Args[1]](os.Args[2:])) // it runs until it is killed, or fails
 		return 1
+	}
+	flag.Parse()
+	if *update { // the one test that knows the flag: it needs no program and no node
+		if err := flag.Set("test.run", "^TestProtocolDocument$"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	dir, err := os.MkdirTemp("", "zsidecar-integration-")
 	if err != nil {
