@@ -8,9 +8,6 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-// regtestGenesis is what tells regtest from testnet: Zebra calls both "test".
-const regtestGenesis = "029f11d80ef9765602235e1bc9727e3eb6ba20839319f761fee920d63401e327"
-
 // checkNetwork asks the node, as soon as it answers, whether it is on the network of the settings.
 func (s *Sidecar) checkNetwork(ctx context.Context) error {
 	for {
@@ -31,12 +28,13 @@ func (s *Sidecar) checkNetwork(ctx context.Context) error {
 	}
 }
 
-// networkOf names a node's network as the setting does.
+// networkOf names a node's network as the setting does; a chain that nobody knows keeps its name.
 func networkOf(chainName string, genesis chain.Hash) string {
-	if chainName == "test" && genesis.String() == regtestGenesis {
-		return "regtest"
+	n, err := chain.NetworkOf(chainName, genesis)
+	if err != nil {
+		return chainName
 	}
-	return chainName
+	return n.String()
 }
 
 func compareNetwork(want, url, got string) error {
