@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -220,16 +219,4 @@ func (e *env) awaitOutage(t *testing.T) {
 	await(t, "the outage is noticed", 10*time.Second, func() bool {
 		return strings.Contains(e.server.proc.output.String(), "zebra cannot be asked")
 	})
-}
-
-// holdWithin is hold with a client's deadline, after which the answer comes within a second.
-func (e *env) holdWithin(ctx context.Context, limit time.Duration, r row) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	begin := time.Now()
-	err := e.hold(ctx, r)
-	if took := time.Since(begin); took > limit+time.Second {
-		return fmt.Errorf("answered after %v (%v)", took, err)
-	}
-	return err
 }
