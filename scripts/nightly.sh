@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# What takes too long for every change: long fuzzing, the real-node suite ten times, and the newest dependencies.
+# What takes too long for every change: long fuzzing, the real-node suite ten times, tests of patience in full length, and the newest
+# dependencies.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/fuzz.sh "${1:-10m}"
 ZSIDECAR_WALLET_ALL=1 scripts/real.sh -count=10 -timeout 5h
+ZSIDECAR_SLOW=1 go test -count=1 -timeout 15m -parallel 8 -run 'TestConformance(Hangs|Quiet|SlowReader)$' ./integration
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp go.mod go.sum "$work/"
