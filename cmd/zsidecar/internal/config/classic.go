@@ -54,10 +54,10 @@ func ClassicKeys() []ClassicKey {
 		{Path: "storage.database.sync_write_batch_size", Note: perIndex},
 		{Path: "storage.database.accumulator_rebuild_memory_size", Note: perIndex},
 		{Path: "storage.database.sync_checkpoint_interval", Note: "every commit is complete by itself"},
-		{Path: "mempool.max_cost_bytes", Note: "this version serves no mempool"},
-		{Path: "mempool.poll_interval_ms", Note: "this version serves no mempool"},
-		{Path: "mempool.metadata_min_interval_ms", Note: "this version serves no mempool"},
-		{Path: "mempool.max_exclude_count", Note: "this version serves no mempool"},
+		{Path: "mempool.max_cost_bytes", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.poll_interval_ms", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.metadata_min_interval_ms", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.max_exclude_count", Note: "the limits of our copy of the mempool are fixed"},
 	}
 }
 
