@@ -127,6 +127,7 @@ type zebraRange struct {
 	projection chain.Projection
 	ascending  bool
 
+	word    *word // what Zebra says of the range besides its blocks
 	started bool
 	before  chain.Block     // ID, Prev and Added of the block before; its byte slices are not kept
 	sizes   chain.TreeSizes // at the end of the block before
@@ -139,14 +140,14 @@ type zebraRange struct {
 // stream yields the blocks from..last, which must not be above the tip, and reports whether it got to the end.
 func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield func(chain.Frames, error) bool) bool {
 	ctx, cancel := context.WithCancel(ctx)
-	base := r.askBase(ctx, from)
-	// The goroutine behind base ends with the context, and nothing of it may outlive the range.
-	defer func() { cancel(); <-base.done }()
+	r.word = r.ask(ctx, from, last)
+	// The goroutine behind it ends with the context, and nothing of it may outlive the range.
+	defer func() { cancel(); <-r.word.done }()
 	defer r.drop()
 
 	for f, err := range r.view.zebra.node.Blocks(ctx, from, last, zebrarpc.Range) {
 		if err == nil {
-			err = r.add(ctx, base, f.Block)
+			err = r.add(ctx, f.Block)
 		}
 		if err != nil {
 			if !r.flush(yield) {
@@ -171,11 +172,11 @@ func (r *zebraRange) explain(err error) error {
 }
 
 // add verifies the block's place in the chain and appends its frame to the run.
-func (r *zebraRange) add(ctx context.Context, base *baseSizes, b *chain.Block) error {
-	if err := r.checkPlace(b); err != nil {
+func (r *zebraRange) add(ctx context.Context, b *chain.Block) error {
+	if err := r.checkPlace(ctx, b); err != nil {
 		return err
 	}
-	if err := r.advanceSizes(ctx, base, b); err != nil {
+	if err := r.advanceSizes(ctx, b); err != nil {
 		return fmt.Errorf("tree sizes of block %s: %w", b.ID, err)
 	}
 	if r.buf == nil {
@@ -202,11 +203,16 @@ func (r *zebraRange) add(ctx context.Context, base *baseSizes, b *chain.Block) e
 	return nil
 }
 
-// checkPlace holds P1 and P2.
-func (r *zebraRange) checkPlace(b *chain.Block) error {
+// checkPlace holds P1 and P2. It also holds the highest block, which no child in the range vouches for, against Zebra's word.
+func (r *zebraRange) checkPlace(ctx context.Context, b *chain.Block) error {
 	tip := r.view.state.ID
 	if b.ID.Height == tip.Height && b.ID.Hash != tip.Hash {
 		return fmt.Errorf("block %s is not the tip %s: %w", b.ID, tip, chain.ErrReorged)
+	}
+	if b.ID.Height == r.word.top {
+		if err := r.word.vouch(ctx, b.ID); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !r.started:
@@ -219,12 +225,12 @@ func (r *zebraRange) checkPlace(b *chain.Block) error {
 }
 
 // advanceSizes sets r.sizes to the sizes at the end of b: the base for the first block, then by counting.
-func (r *zebraRange) advanceSizes(ctx context.Context, base *baseSizes, b *chain.Block) (err error) {
+func (r *zebraRange) advanceSizes(ctx context.Context, b *chain.Block) (err error) {
 	switch {
 	case r.projection.NullifiersOnly: // such blocks carry an empty chainMetadata
 		return nil
 	case !r.started:
-		r.sizes, err = base.of(ctx, b.ID)
+		r.sizes, err = r.word.sizesOf(ctx, b.ID)
 	case r.ascending:
 		r.sizes, err = r.sizes.Plus(b.Added)
 	default:
@@ -257,43 +263,74 @@ func (r *zebraRange) drop() {
 	}
 }
 
-// baseSizes is the answer to "which tree sizes does the range's first block have", asked while the block itself is on its way.
-type baseSizes struct {
+// word is what Zebra answers about a range besides its blocks, asked while they are on their way: the tree sizes at the end of the first
+// one, and the hash of the highest one where nothing else tells it.
+type word struct {
 	node  Node
-	done  chan struct{}
+	sized chan struct{} // closed when the first three are there
 	id    chain.BlockID
 	sizes chain.TreeSizes
 	err   error
+
+	done    chan struct{} // closed when the rest is there, and the goroutine has ended
+	top     chain.Height  // noTop when the hash is not asked for
+	hash    chain.Hash
+	hashErr error
 }
 
-// askBase asks for the tree sizes at the end of block h, unless the projection does without.
-func (r *zebraRange) askBase(ctx context.Context, h chain.Height) *baseSizes {
-	b := &baseSizes{node: r.view.zebra.node, done: make(chan struct{})}
-	if r.projection.NullifiersOnly {
-		close(b.done)
-		return b
+// noTop is no block's height.
+const noTop = chain.MaxHeight + 1
+
+// ask asks about the range from..last. The sizes are left out where the projection does without; the tip's hash is known, and the sizes
+// of the first block come with its hash.
+func (r *zebraRange) ask(ctx context.Context, from, last chain.Height) *word {
+	w := &word{node: r.view.zebra.node, sized: make(chan struct{}), done: make(chan struct{}), top: max(from, last)}
+	if w.top == r.view.state.ID.Height || w.top == from && !r.projection.NullifiersOnly {
+		w.top = noTop
 	}
 	go func() {
-		defer close(b.done)
-		b.id, b.sizes, b.err = b.node.TreeSizesAt(ctx, h)
+		defer close(w.done)
+		if !r.projection.NullifiersOnly {
+			w.id, w.sizes, w.err = w.node.TreeSizesAt(ctx, from)
+		}
+		close(w.sized)
+		if w.top != noTop {
+			w.hash, w.hashErr = w.node.BlockHash(ctx, w.top)
+		}
 	}()
-	return b
+	return w
 }
 
-// of returns the sizes at the end of the given block. The first answer counts only if it speaks of that very block: a reorg may have come
-// between the two questions, and then the question is asked again by hash.
-func (b *baseSizes) of(ctx context.Context, id chain.BlockID) (chain.TreeSizes, error) {
+// sizesOf returns the sizes at the end of the given first block. The answer counts only if it speaks of that very block: a reorg may have
+// come between the two questions, and then the question is asked again by hash.
+func (w *word) sizesOf(ctx context.Context, id chain.BlockID) (chain.TreeSizes, error) {
 	select {
-	case <-b.done:
+	case <-w.sized:
 	case <-ctx.Done():
 		return chain.TreeSizes{}, ctx.Err()
 	}
-	if b.err == nil && b.id == id {
-		return b.sizes, nil
+	if w.err == nil && w.id == id {
+		return w.sizes, nil
 	}
-	sizes, err := b.node.TreeSizes(ctx, id.Hash)
+	sizes, err := w.node.TreeSizes(ctx, id.Hash)
 	if errors.Is(err, chain.ErrNotFound) {
 		return sizes, fmt.Errorf("it left the best chain: %w", chain.ErrReorged)
 	}
 	return sizes, err
+}
+
+// vouch returns nil when Zebra names the given block at its height.
+func (w *word) vouch(ctx context.Context, id chain.BlockID) error {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if w.hashErr != nil {
+		return fmt.Errorf("verify block %s: %w", id, w.hashErr)
+	}
+	if w.hash != id.Hash {
+		return fmt.Errorf("block %s is not zebra's %s of that height: %w", id, w.hash, chain.ErrReorged)
+	}
+	return nil
 }
