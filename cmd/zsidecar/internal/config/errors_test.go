@@ -158,7 +158,7 @@ func TestMissingFile(t *testing.T) {
 func TestNoCacheFolder(t *testing.T) {
 	t.Parallel()
 	_, _, err := Load(Sources{})
-	const want = "data_dir: there is no user cache folder on this system: give --data-dir DIR, or --no-index"
+	const want = "data_dir: no folder is named and none could be chosen: give --data-dir DIR, or --no-index"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

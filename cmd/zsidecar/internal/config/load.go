@@ -133,7 +133,7 @@ func (l *loader) check() {
 	l.checkAuth()
 	if l.config.DataDir == "" && !l.config.NoIndex {
 		l.refuse(given{layer: FromDefault, name: "data_dir"},
-			"there is no user cache folder on this system: give --data-dir DIR, or --no-index")
+			"no folder is named and none could be chosen: give --data-dir DIR, or --no-index")
 	}
 	if l.config.HTTP != "" && l.config.HTTP == l.config.GRPC && !strings.HasSuffix(l.config.HTTP, ":0") {
 		g := l.given["http"]
