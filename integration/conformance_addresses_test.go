@@ -53,8 +53,11 @@ func (e *env) aboutAddresses(ctx context.Context, method string, addresses ...st
 
 // streamBalance sends the addresses one by one, and closes its side or waits for the answer without.
 func (e *env) streamBalance(ctx context.Context, closing bool, addresses ...string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
+	if !closing {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+	}
 	s, err := e.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/"+serviceName+"/"+getTaddressBalanceStream, grpc.ForceCodec(rawCodec{}))
 	if err != nil {
 		return 0, err
