@@ -45,8 +45,11 @@ func (p *Pool) Snapshot(ctx context.Context) ([]*chain.PooledTransaction, error)
 }
 
 // await waits for the outcome of the poll of that number, or a later one, and returns the state with it and the channel that tells of
-// changes since.
+// changes since. A poll that fails meanwhile is an answer too: a node that hangs is waited for once, not for the next poll as well.
 func (p *Pool) await(ctx context.Context, number uint64) (state, <-chan struct{}, error) {
+	p.mu.Lock()
+	came := p.state.done
+	p.mu.Unlock()
 	for {
 		p.mu.Lock()
 		s, changed, polled, begun := p.state, p.changed, p.polled, p.begun
@@ -54,7 +57,7 @@ func (p *Pool) await(ctx context.Context, number uint64) (state, <-chan struct{}
 		switch {
 		case s.poll >= number:
 			return s, changed, nil
-		case s.done >= number:
+		case s.done >= number, s.done > came && s.err != nil:
 			return s, changed, s.err
 		}
 		if begun < number {

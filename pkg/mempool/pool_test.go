@@ -150,6 +150,27 @@ func TestNodeAway(t *testing.T) {
 	})
 }
 
+// Whoever comes while a poll hangs learns that with it, and need not wait for another that hangs as long.
+func TestNodeHangs(t *testing.T) {
+	t.Parallel()
+	bubble(t, Options{}, func(t *testing.T, n *fakeNode, p *Pool) {
+		wantSnapshot(t, p)
+		n.change(func() { n.err, n.delay = errAway, 10*time.Second })
+		time.Sleep(MaxAge + 2*time.Second) // a poll has begun, too long ago for a snapshot
+		begin := time.Now()
+		if _, err := p.Snapshot(t.Context()); !errors.Is(err, chain.ErrUnavailable) || time.Since(begin) > 10*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begin))
+		}
+		time.Sleep(5 * time.Second)
+		begin = time.Now()
+		for _, err := range p.Follow(t.Context()) {
+			if !errors.Is(err, chain.ErrUnavailable) || time.Since(begin) > 10*time.Second {
+				t.Errorf("a follower got %v after %v", err, time.Since(begin))
+			}
+		}
+	})
+}
+
 // A failing fetch fails the poll, and what came before it is not fetched again.
 func TestFetchFails(t *testing.T) {
 	t.Parallel()
