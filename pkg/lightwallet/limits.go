@@ -24,7 +24,8 @@ const (
 // What one connection may hold.
 const (
 	// A stalled stream costs up to four runs of 64 KiB, so this is what bounds a connection to tens of MiB, yet leaves room for a proxy
-	// that carries many wallets over one connection. Clients that know HTTP/2 wait or open another connection when they reach it.
+	// that carries many wallets over one connection. (One of unspent outputs costs a page of the node's, some 1.5 MiB.) Clients that
+	// know HTTP/2 wait or open another connection when they reach it.
 	maxConcurrentStreams = 256
 	// Receive windows. Only SendTransaction's request is longer than a few kB. Fixed windows also keep grpc-go from measuring the
 	// bandwidth with a ping per request, which costs more than a small answer.

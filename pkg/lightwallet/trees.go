@@ -78,7 +78,7 @@ func (s *service) GetLatestTreeState(ctx context.Context, _ *walletrpc.Empty) (*
 
 // treeState reads the trees of a height. With a hash, they must be those of that very block.
 func (s *service) treeState(ctx context.Context, view chain.View, h chain.Height, hash *chain.Hash) (*walletrpc.TreeState, error) {
-	state, err := view.TreeState(ctx, h)
+	state, err := view.TreeState(chain.WithTurn(ctx, s.trees.take), h)
 	if err != nil {
 		return nil, fmt.Errorf("read the trees of block %d: %w", h, err)
 	}

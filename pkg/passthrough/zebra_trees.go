@@ -90,8 +90,17 @@ type flight struct {
 	left  bool // whoever asked has left: the error says nothing
 }
 
-// get returns a block's tree state from memory, or from ask, or from somebody else's ask.
+// get returns a block's tree state from memory, or, when it is the caller's turn, from ask or from somebody else's ask.
 func (c *treeCache) get(ctx context.Context, hash chain.Hash, ask func() (chain.TreeState, error)) (chain.TreeState, error) {
+	if state, ok := c.kept(hash); ok {
+		return state, nil
+	}
+	// Before the flight begins, so that nobody who boards it waits behind what else its first passenger has asked for.
+	done, err := chain.TakeTurn(ctx)
+	if err != nil {
+		return chain.TreeState{}, err
+	}
+	defer done()
 	for {
 		state, f, first := c.board(hash)
 		switch {
@@ -111,14 +120,28 @@ func (c *treeCache) get(ctx context.Context, hash chain.Hash, ask func() (chain.
 	}
 }
 
+func (c *treeCache) kept(hash chain.Hash) (chain.TreeState, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.find(hash)
+}
+
+// find looks a state up; the caller holds c.mu.
+func (c *treeCache) find(hash chain.Hash) (chain.TreeState, bool) {
+	for i := len(c.states) - 1; i >= 0; i-- {
+		if c.states[i].ID.Hash == hash {
+			return c.states[i], true
+		}
+	}
+	return chain.TreeState{}, false
+}
+
 // board returns a state, or the flight that brings it, and whether it has yet to start.
 func (c *treeCache) board(hash chain.Hash) (state chain.TreeState, f *flight, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := len(c.states) - 1; i >= 0; i-- {
-		if c.states[i].ID.Hash == hash {
-			return c.states[i], nil, false
-		}
+	if state, ok := c.find(hash); ok {
+		return state, nil, false
 	}
 	if f, ok := c.flights[hash]; ok {
 		return state, f, false

@@ -20,7 +20,7 @@ const (
 
 	maxAddressResults = 100_000 // zebra-rpc MAX_ADDRESS_QUERY_RESULTS
 
-	// Txids and outputs are read in parts of about this size, so that a reader who stops reading holds a megabyte and not the whole
+	// Txids and outputs are read in parts of about this size, so that a reader who stops reading holds one or two MiB and not the whole
 	// history of an exchange. A block cannot hold more than maxAddressResults of either.
 	txidPage = 20_000
 	utxoPage = 10_000
