@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
@@ -233,8 +235,49 @@ func rangeRows() (rows []row) {
 				return e.requireChain(ctx, method, &walletrpc.BlockRange{Start: start, End: end}, c.count(e))
 			}})
 		}
+		moves := outcome{codes.Aborted, codes.OK}
+		rows = append(rows, row{method, "the chain moves meanwhile: never two branches", moves, "", simulated, func(ctx context.Context, e *env) error {
+			return e.readMovingChain(ctx, method)
+		}})
 	}
 	return rows
+}
+
+// readMovingChain reads the whole chain while its last 40 blocks are replaced: when Zebra is asked for the last of them, or, where the
+// index answers, after the first block has come.
+func (e *env) readMovingChain(ctx context.Context, method string) error {
+	var once sync.Once
+	var failed error
+	tip, c := e.tip, e.sim.Chain() // asked for before the fault, which must not use the node
+	move := func() { once.Do(func() { failed = c.Reorg(40, 41, zebratest.Small) }) }
+	defer e.sim.Fault(zebratest.Fault{Method: "getblock", Where: func(asked zebratest.Call) bool {
+		if h, ok := asked.Height(); ok && uint64(h) == tip-1 {
+			move()
+		}
+		return false
+	}})()
+	var last *walletrpc.CompactBlock
+	err := e.stream(ctx, method, &walletrpc.BlockRange{Start: id(1, nil), End: id(tip, nil)}, func(m []byte) error {
+		if !e.position.noIndex {
+			move()
+		}
+		b := &walletrpc.CompactBlock{}
+		if err := proto.Unmarshal(m, b); err != nil {
+			return wrong("%v", err)
+		}
+		if last != nil && !bytes.Equal(b.PrevHash, last.Hash) {
+			return wrong("block %d does not link to block %d", b.Height, last.Height)
+		}
+		last = b
+		return nil
+	})
+	if failed != nil || e.settle(ctx) != nil || e.tip == tip {
+		return wrong("the chain has not moved (%v): %v", failed, err)
+	}
+	if err == nil && last.Height != tip {
+		return wrong("the last block is %d, not %d", last.Height, tip)
+	}
+	return err
 }
 
 // requireChain reads a range and wants so many blocks, each linked to the one before it.
