@@ -77,13 +77,22 @@ func slowly[T any](long, short T) T {
 	return short
 }
 
+// TestConformancePatience runs what is mostly waiting, all of it at once.
+func TestConformancePatience(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for name, test := range map[string]func(*testing.T){"hangs": testHangs, "quiet": testQuiet, "slow reader": testSlowReader} {
+		all.Go(func() { t.Run(name, test) })
+	}
+	all.Wait()
+}
+
 // hangLimit is the longest time that a node is given for one answer, and some for the way of the error.
 const hangLimit = 65 * time.Second
 
-// TestConformanceHangs: a node that hangs, and clients that wait. Every method says UNAVAILABLE in the end, and within its time. The
+// testHangs: a node that hangs, and clients that wait. Every method says UNAVAILABLE in the end, and within its time. The
 // short form leaves out the methods for which the node is given a minute.
-func TestConformanceHangs(t *testing.T) {
-	t.Parallel()
+func testHangs(t *testing.T) {
 	n := newSimulatedNode(t, newSimulatedChain(t))
 	var all sync.WaitGroup
 	for _, s := range positions() {
@@ -109,7 +118,7 @@ func TestConformanceHangs(t *testing.T) {
 	all.Wait()
 }
 
-// waitsFor tells whether TestConformanceHangs asks a method. Of the six about addresses one of each kind, since a client has four turns.
+// waitsFor tells whether testHangs asks a method. Of the six about addresses one of each kind, since a client has four turns.
 func waitsFor(method string) bool {
 	switch method {
 	case getTaddressTxids, getTaddressBalance, getAddressUtxosStream:
@@ -120,10 +129,9 @@ func waitsFor(method string) bool {
 	return true
 }
 
-// TestConformanceQuiet: a mempool stream in which nothing happens stays open, in the long form for two minutes with a client that pings
+// testQuiet: a mempool stream in which nothing happens stays open, in the long form for two minutes with a client that pings
 // every 15 s.
-func TestConformanceQuiet(t *testing.T) {
-	t.Parallel()
+func testQuiet(t *testing.T) {
 	n := newSimulatedNode(t, newSimulatedChain(t))
 	c := startConforming(t, n.URL(), n.CookieFile(), positions()[1])
 	conn, err := grpc.NewClient(c.grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -150,36 +158,38 @@ func TestConformanceQuiet(t *testing.T) {
 	}
 }
 
-// TestConformanceSlowReader: who takes few blocks a second, in the long form one for three minutes, gets every block, and the end is OK.
-func TestConformanceSlowReader(t *testing.T) {
-	t.Parallel()
+// testSlowReader: who takes few blocks a second, in the long form one for three minutes, gets every block, and the end is OK.
+func testSlowReader(t *testing.T) {
 	c := newSimulatedChain(t)
 	extend(t, c, 33, wideSapling) // more bytes than lie between the node and the reader
 	extend(t, c, 150, zebratest.Small)
 	n := newSimulatedNode(t, c)
+	var both sync.WaitGroup
 	for _, s := range positions() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			server := startConforming(t, n.URL(), n.CookieFile(), s)
-			w := server.wallet()
-			awaitAnswer(t, w)
-			if !s.noIndex {
-				awaitComplete(t, server)
-			}
-			stream, err := w.client().GetBlockRange(t.Context(), heightRange(1, 180))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for height := uint64(1); height <= 180; height++ {
-				block, err := stream.Recv()
-				if err != nil || block.Height != height {
-					t.Fatalf("block %d, %v, want %d", block.GetHeight(), err, height)
-				}
-				time.Sleep(slowly(time.Second, 20*time.Millisecond))
-			}
-			if _, err := stream.Recv(); err != io.EOF {
-				requireCode(t, "the end", err, codes.OK)
-			}
-		})
+		both.Go(func() { t.Run(s.name, func(t *testing.T) { readSlowly(t, n, s) }) })
+	}
+	both.Wait()
+}
+
+func readSlowly(t *testing.T, n *zebratest.Node, s setup) {
+	server := startConforming(t, n.URL(), n.CookieFile(), s)
+	w := server.wallet()
+	awaitAnswer(t, w)
+	if !s.noIndex {
+		awaitComplete(t, server)
+	}
+	stream, err := w.client().GetBlockRange(t.Context(), heightRange(1, 180))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for height := uint64(1); height <= 180; height++ {
+		block, err := stream.Recv()
+		if err != nil || block.Height != height {
+			t.Fatalf("block %d, %v, want %d", block.GetHeight(), err, height)
+		}
+		time.Sleep(slowly(time.Second, 20*time.Millisecond))
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		requireCode(t, "the end", err, codes.OK)
 	}
 }
