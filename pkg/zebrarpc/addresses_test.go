@@ -362,7 +362,8 @@ func TestAddressRefusals(t *testing.T) {
 func TestAddressesDuringReorg(t *testing.T) {
 	t.Parallel()
 	_, address := payee()
-	const raw = `{"in_active_chain":true,"hex":"00","height":5,"x":{}}`
+	id := smallestID(t)
+	const raw = `{"in_active_chain":true,"hex":"` + smallest + `","height":5,"x":{}}`
 	for _, test := range []struct {
 		name        string
 		hashes      []chain.Hash // of getblockhash, one after the other
@@ -372,8 +373,8 @@ func TestAddressesDuringReorg(t *testing.T) {
 		{"nothing happens", []chain.Hash{{1}, {1}}, raw, nil},
 		{"the last block is replaced", []chain.Hash{{1}, {2}}, raw, chain.ErrReorged},
 		{"the last block is gone", []chain.Hash{{1}, {}}, raw, chain.ErrReorged},
-		{"the transaction is in the mempool again", []chain.Hash{{1}, {1}}, `{"in_active_chain":false,"hex":"00","x":{}}`, chain.ErrReorged},
-		{"it is on a side chain", []chain.Hash{{1}, {1}}, `{"in_active_chain":false,"hex":"00","height":-1,"x":{}}`, chain.ErrReorged},
+		{"the transaction is in the mempool again", []chain.Hash{{1}, {1}}, `{"in_active_chain":false,"hex":"` + smallest + `","x":{}}`, chain.ErrReorged},
+		{"it is on a side chain", []chain.Hash{{1}, {1}}, `{"in_active_chain":false,"hex":"` + smallest + `","height":-1,"x":{}}`, chain.ErrReorged},
 		{"it is below the range", []chain.Hash{{1}, {1}}, strings.Replace(raw, "5", "1", 1), chain.ErrReorged},
 		{"it is above the range", []chain.Hash{{1}, {1}}, strings.Replace(raw, "5", "10", 1), chain.ErrReorged},
 		{"it is unknown", []chain.Hash{{1}, {1}}, "", chain.ErrReorged},
@@ -389,7 +390,7 @@ func TestAddressesDuringReorg(t *testing.T) {
 				}
 				return q.result(`"` + hash.String() + `"`)
 			case "getaddresstxids":
-				return q.result(`["` + historyID(1).String() + `"]`)
+				return q.result(`["` + id.String() + `"]`)
 			}
 			if test.transaction == "" {
 				return q.failure(-5, "Transaction not found in mempool or best chain")

@@ -58,7 +58,7 @@ func (c *Client) minedTransactions(ctx context.Context, ids []chain.TxID) ([]cha
 		g.Go(func() (err error) {
 			q := transactionQuery(id, 1)
 			q.patient = true
-			txs[i], err = c.locatedTransaction(ctx, &q)
+			txs[i], err = c.locatedTransaction(ctx, &q, id)
 			if err = aboutTransaction(err); errors.Is(err, chain.ErrNotFound) {
 				err = fmt.Errorf("%v: %w", err, chain.ErrReorged) // whoever called did not ask for it, so it is not NOT_FOUND
 			}

@@ -23,7 +23,7 @@ const sendLimit = 60 * time.Second
 // (getrawtransaction verbosity 1). One that it does not have is an answerable error that matches chain.ErrNotFound.
 func (c *Client) Transaction(ctx context.Context, id chain.TxID) (chain.LocatedTransaction, error) {
 	q := transactionQuery(id, 1)
-	tx, err := c.locatedTransaction(ctx, &q)
+	tx, err := c.locatedTransaction(ctx, &q, id)
 	return tx, aboutTransaction(err)
 }
 
@@ -53,7 +53,7 @@ func aboutTransaction(err error) error {
 	return err
 }
 
-func (c *Client) locatedTransaction(ctx context.Context, q *query) (chain.LocatedTransaction, error) {
+func (c *Client) locatedTransaction(ctx context.Context, q *query, id chain.TxID) (chain.LocatedTransaction, error) {
 	a, err := c.interactive(ctx, q)
 	if err != nil {
 		return chain.LocatedTransaction{}, c.locate(q, err)
@@ -62,7 +62,30 @@ func (c *Client) locatedTransaction(ctx context.Context, q *query) (chain.Locate
 	p := c.parsers.Get()
 	defer c.parsers.Put(p)
 	tx, err := locatedResult(p, *a.body, a.id)
-	return tx, c.answered(q, err)
+	if err == nil {
+		err = c.checkID(tx.Raw, id)
+	}
+	if err != nil {
+		return chain.LocatedTransaction{}, c.answered(q, err)
+	}
+	return tx, c.answered(q, nil)
+}
+
+// checkID returns a fatal error unless raw is the transaction that was asked for. What a later upgrade brings cannot be checked, and is
+// taken at Zebra's word.
+func (c *Client) checkID(raw []byte, id chain.TxID) error {
+	encoder := c.encoders.get()
+	defer c.encoders.put(encoder)
+	tx, err := encoder.Transaction(raw)
+	switch {
+	case errors.Is(err, chain.ErrUnknownVersion):
+		return nil
+	case err != nil:
+		return fatal(hintReply, "the reply is wrong: %w", err)
+	case tx.ID != id:
+		return fatal(hintReply, "the reply is wrong: it is transaction %s", tx.ID)
+	}
+	return nil
 }
 
 // locatedResult reads a reply of getrawtransaction with verbosity 1. Of its many members the first three are all that is needed; the

@@ -30,9 +30,27 @@ var anyID = chain.TxID{1}
 
 const anyIDText = "0000000000000000000000000000000000000000000000000000000000000001"
 
+// smallest is a transaction of version 1 with nothing in it, and its id.
+const smallest = "01000000000000000000"
+
+func smallestID(t *testing.T) chain.TxID {
+	t.Helper()
+	raw, err := hex.DecodeString(smallest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx.ID
+}
+
 func TestTransaction(t *testing.T) {
 	t.Parallel()
-	raw := []byte{0xab, 0xcd}
+	id := smallestID(t)
+	raw, _ := hex.DecodeString(smallest)
+	future := "09000080abcdef01" // version 9 of some group
 	const tail = `,"confirmations":3,"vin":[{"txid":"x","scriptSig":{"asm":"","hex":"00"}}],"vout":[]`
 	for _, test := range []struct {
 		name   string
@@ -40,33 +58,40 @@ func TestTransaction(t *testing.T) {
 		want   chain.LocatedTransaction
 		text   string
 	}{
-		{"mined", `{"in_active_chain":true,"hex":"abcd","height":5` + tail + `}`, chain.LocatedTransaction{Raw: raw, Place: chain.Mined, Height: 5}, ""},
-		{"in genesis", `{"in_active_chain":true,"hex":"abcd","height":0}`, chain.LocatedTransaction{Raw: raw, Place: chain.Mined}, ""},
-		{"at the largest height", `{"in_active_chain":true,"hex":"abcd","height":2147483647}`,
+		{"mined", `{"in_active_chain":true,"hex":"` + smallest + `","height":5` + tail + `}`, chain.LocatedTransaction{Raw: raw, Place: chain.Mined, Height: 5}, ""},
+		{"in genesis", `{"in_active_chain":true,"hex":"` + smallest + `","height":0}`, chain.LocatedTransaction{Raw: raw, Place: chain.Mined}, ""},
+		{"at the largest height", `{"in_active_chain":true,"hex":"` + smallest + `","height":2147483647}`,
 			chain.LocatedTransaction{Raw: raw, Place: chain.Mined, Height: chain.MaxHeight}, ""},
-		{"in the mempool", `{"in_active_chain":false,"hex":"abcd","vin":[{"hex":"00"}]}`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
-		{"in the mempool, nothing more", `{"in_active_chain":false,"hex":"abcd"}`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
-		{"on a side chain", `{"in_active_chain":false,"hex":"abcd","height":-1,"confirmations":0}`,
+		{"in the mempool", `{"in_active_chain":false,"hex":"` + smallest + `","vin":[{"hex":"00"}]}`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
+		{"in the mempool, nothing more", `{"in_active_chain":false,"hex":"` + smallest + `"}`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
+		{"on a side chain", `{"in_active_chain":false,"hex":"` + smallest + `","height":-1,"confirmations":0}`,
 			chain.LocatedTransaction{Raw: raw, Place: chain.OnSideChain}, ""},
 		// In the middle of a reorg Zebra's members may disagree: what left the chain is not mined.
-		{"on a side chain, with a height", `{"in_active_chain":false,"hex":"abcd","height":5}`,
+		{"on a side chain, with a height", `{"in_active_chain":false,"hex":"` + smallest + `","height":5}`,
 			chain.LocatedTransaction{Raw: raw, Place: chain.OnSideChain}, ""},
-		{"on a side chain, active", `{"in_active_chain":true,"hex":"abcd","height":-1}`, chain.LocatedTransaction{Raw: raw, Place: chain.OnSideChain}, ""},
-		{"other order", `{"height":5` + tail + `,"hex":"abcd","in_active_chain":true}`,
+		{"on a side chain, active", `{"in_active_chain":true,"hex":"` + smallest + `","height":-1}`, chain.LocatedTransaction{Raw: raw, Place: chain.OnSideChain}, ""},
+		{"other order", `{"height":5` + tail + `,"hex":"` + smallest + `","in_active_chain":true}`,
 			chain.LocatedTransaction{Raw: raw, Place: chain.Mined, Height: 5}, ""},
-		{"other spacing", `{ "in_active_chain": false, "hex": "abcd" }`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
+		{"other spacing", `{ "in_active_chain": false, "hex": "` + smallest + `" }`, chain.LocatedTransaction{Raw: raw, Place: chain.InMempool}, ""},
 
-		{"no height", `{"in_active_chain":true,"hex":"abcd"}`, chain.LocatedTransaction{}, "height is missing, and the transaction is mined"},
+		{"of a version to come", `{"in_active_chain":true,"hex":"` + future + `","height":5}`,
+			chain.LocatedTransaction{Raw: []byte("\x09\x00\x00\x80\xab\xcd\xef\x01"), Place: chain.Mined, Height: 5}, ""},
+
+		{"another transaction", `{"in_active_chain":true,"hex":"01000000000001000000","height":5}`, chain.LocatedTransaction{},
+			"it is transaction 257cbd7bcf77cfa018eb2dc069f7a878a8ed66b256c36089fc4edeb5b6f9d176"},
+		{"no transaction", `{"in_active_chain":true,"hex":"00","height":5}`, chain.LocatedTransaction{},
+			"transaction version at byte 0: 4 bytes needed, 1 left"},
+		{"no height", `{"in_active_chain":true,"hex":"` + smallest + `"}`, chain.LocatedTransaction{}, "height is missing, and the transaction is mined"},
 		{"empty", `{"in_active_chain":true,"hex":"","height":5}`, chain.LocatedTransaction{}, "hex is empty"},
 		{"odd hex", `{"in_active_chain":true,"hex":"abc","height":5}`, chain.LocatedTransaction{}, "hex: encoding/hex: odd length hex string"},
 		{"no hex digits", `{"in_active_chain":true,"hex":"xx","height":5}`, chain.LocatedTransaction{}, "hex: encoding/hex: invalid byte: U+0078 'x'"},
 		{"hex a number", `{"in_active_chain":true,"hex":5,"height":5}`, chain.LocatedTransaction{}, "hex is 5, not a string"},
 		{"hex missing", `{"in_active_chain":true,"height":5}`, chain.LocatedTransaction{}, "hex is missing"},
-		{"in_active_chain a string", `{"in_active_chain":"true","hex":"abcd"}`, chain.LocatedTransaction{}, `in_active_chain is "true", not a boolean`},
-		{"in_active_chain missing", `{"hex":"abcd"}`, chain.LocatedTransaction{}, "in_active_chain is missing"},
-		{"height a string", `{"in_active_chain":true,"hex":"abcd","height":"5"}`, chain.LocatedTransaction{}, `height is "5", not an integer`},
-		{"height a fraction", `{"in_active_chain":true,"hex":"abcd","height":5.5}`, chain.LocatedTransaction{}, "height is 5.5, not an integer"},
-		{"height too large", `{"in_active_chain":true,"hex":"abcd","height":2147483648}`, chain.LocatedTransaction{},
+		{"in_active_chain a string", `{"in_active_chain":"true","hex":"` + smallest + `"}`, chain.LocatedTransaction{}, `in_active_chain is "true", not a boolean`},
+		{"in_active_chain missing", `{"hex":"` + smallest + `"}`, chain.LocatedTransaction{}, "in_active_chain is missing"},
+		{"height a string", `{"in_active_chain":true,"hex":"` + smallest + `","height":"5"}`, chain.LocatedTransaction{}, `height is "5", not an integer`},
+		{"height a fraction", `{"in_active_chain":true,"hex":"` + smallest + `","height":5.5}`, chain.LocatedTransaction{}, "height is 5.5, not an integer"},
+		{"height too large", `{"in_active_chain":true,"hex":"` + smallest + `","height":2147483648}`, chain.LocatedTransaction{},
 			"height is 2147483648, more than 2147483647"},
 		{"a string", `"abcd"`, chain.LocatedTransaction{}, `hex is missing: its parent is "abcd", not an object`},
 		{"null", `null`, chain.LocatedTransaction{}, "hex is missing: its parent is null, not an object"},
@@ -74,14 +99,14 @@ func TestTransaction(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := fakeClient(t, Options{}, func(q question) (*http.Response, error) {
-				if q.method != "getrawtransaction" || q.params != `["`+anyIDText+`",1]` {
+				if q.method != "getrawtransaction" || q.params != `["`+id.String()+`",1]` {
 					return nil, fmt.Errorf("asked %s %s", q.method, q.params)
 				}
 				return q.result(test.result)
 			})
-			got, err := c.Transaction(t.Context(), anyID)
+			got, err := c.Transaction(t.Context(), id)
 			if test.text != "" {
-				wantError(t, err, Fatal, "getrawtransaction txid "+anyIDText+" from "+fakeURL+": the reply is wrong: "+test.text+"; "+hintReply, nil)
+				wantError(t, err, Fatal, "getrawtransaction txid "+id.String()+" from "+fakeURL+": the reply is wrong: "+test.text+"; "+hintReply, nil)
 				return
 			}
 			if err != nil || !bytes.Equal(got.Raw, test.want.Raw) || got.Place != test.want.Place || got.Height != test.want.Height {
