@@ -209,7 +209,7 @@ func (e *env) settle(ctx context.Context) error {
 	}
 	for {
 		id, err := e.latest(ctx)
-		if err == nil && bytes.Equal(id.Hash, e.newest) {
+		if err == nil && bytes.Equal(id.Hash, e.newest) && e.indexed() {
 			return nil
 		}
 		select {
@@ -218,6 +218,11 @@ func (e *env) settle(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// indexed tells whether the index has the whole chain, where there is one: after a reorg it is incomplete for a moment.
+func (e *env) indexed() bool {
+	return e.position.noIndex || e.server.indexHeight() == int(e.tip) && e.server.metric("zsidecar_index_complete") == 1
 }
 
 // hashAt is the hash of a block in internal order.
