@@ -83,6 +83,11 @@ func TestBarAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		screen := NewScreen(&out, func() int { return 100 })
+		shown := func() string { // the next step writes without waiting for us
+			screen.mu.Lock()
+			defer screen.mu.Unlock()
+			return out.String()
+		}
 		log := slog.New(slog.NewTextHandler(screen.Writer(&out), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -95,7 +100,7 @@ func TestBarAndLog(t *testing.T) {
 		time.Sleep(15*time.Second + time.Millisecond)
 		log.Warn("something else")
 		synctest.Wait()
-		lines := terminal(out.String())
+		lines := terminal(shown())
 		want := []string{
 			`level=INFO msg="building the index" height=700 target=30500`,
 			`level=WARN msg="something else"`,
@@ -107,7 +112,7 @@ func TestBarAndLog(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		cancel()
 		<-done
-		lines = terminal(out.String())
+		lines = terminal(shown())
 		if last := lines[len(lines)-1]; last != "" {
 			t.Errorf("the bar is left behind: %q", last)
 		}
