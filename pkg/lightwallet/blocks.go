@@ -41,12 +41,9 @@ func (s *service) getBlockNullifiers(ctx context.Context, req *walletrpc.BlockID
 }
 
 func (s *service) oneBlock(ctx context.Context, req *walletrpc.BlockID, p chain.Projection) (*rawMessage, error) {
-	name, err := parseBlockName("block", req)
+	name, err := parseBlock(req)
 	if err != nil {
 		return nil, err
-	}
-	if name.height == 0 && !name.hasHash {
-		return nil, invalidArgument("block: neither a height above 0 nor a hash is given")
 	}
 	view, err := s.source.View(ctx)
 	if err != nil {

@@ -15,6 +15,15 @@ type blockName struct {
 	hasHash bool
 }
 
+// parseBlock reads the one block that a request asks for: genesis is asked for by its hash, since height 0 is as good as none.
+func parseBlock(m *walletrpc.BlockID) (blockName, error) {
+	name, err := parseBlockName("block", m)
+	if err == nil && name.height == 0 && !name.hasHash {
+		err = invalidArgument("block: neither a height above 0 nor a hash is given")
+	}
+	return name, err
+}
+
 // parseBlockName reads what a client sent in the named field. The hash is in internal byte order and has 32 bytes, or none.
 func parseBlockName(field string, id *walletrpc.BlockID) (blockName, error) {
 	if id == nil {

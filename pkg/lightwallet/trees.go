@@ -16,12 +16,9 @@ import (
 
 // GetTreeState sends the note commitment trees at the end of a block.
 func (s *service) GetTreeState(ctx context.Context, req *walletrpc.BlockID) (*walletrpc.TreeState, error) {
-	name, err := parseBlockName("block", req)
+	name, err := parseBlock(req)
 	if err != nil {
 		return nil, err
-	}
-	if name.height == 0 && !name.hasHash {
-		return nil, invalidArgument("block: neither a height above 0 nor a hash is given")
 	}
 	view, err := s.source.View(ctx)
 	if err != nil {
