@@ -50,7 +50,7 @@ func (c *Client) AddressTransactions(ctx context.Context, address string, from, 
 		}
 		// Zebra cuts a range that ends above its tip, and answers for its tip a range that lies above it: only a range that it has
 		// is worth asking for.
-		end, err := c.patientHash(ctx, to)
+		end, err := c.blockHash(ctx, to, true)
 		if err != nil {
 			yield(nil, asBehind(err, to))
 			return
@@ -165,19 +165,6 @@ func quotedTxID(item []byte) (chain.TxID, error) {
 	return chain.TxID{}, fmt.Errorf("it is %.80s, not a string", item)
 }
 
-// patientHash is BlockHash without precedence.
-func (c *Client) patientHash(ctx context.Context, h chain.Height) (chain.Hash, error) {
-	q := query{method: getBlockHash, subject: atHeight(h), params: decimal(h), limit: callLimit, tries: callTries, patient: true}
-	hash, err := ask(ctx, c, &q, func(v *fastjson.Value) (chain.Hash, error) {
-		s, err := v.StringBytes()
-		if err != nil {
-			return chain.Hash{}, fmt.Errorf("the result is %s, not a string", text(v))
-		}
-		return chain.ParseHash(string(s))
-	})
-	return hash, about(err, chain.ErrAboveTip)
-}
-
 // asBehind makes a height above Zebra's tip what it is to somebody who knows that the block exists: a node that is behind.
 func asBehind(err error, h chain.Height) error {
 	if !errors.Is(err, chain.ErrAboveTip) {
@@ -188,7 +175,7 @@ func asBehind(err error, h chain.Height) error {
 
 // stillHas returns chain.ErrReorged when the block is no longer in Zebra's best chain.
 func (c *Client) stillHas(ctx context.Context, id chain.BlockID) error {
-	hash, err := c.patientHash(ctx, id.Height)
+	hash, err := c.blockHash(ctx, id.Height, true)
 	switch {
 	case errors.Is(err, chain.ErrAboveTip):
 		return fmt.Errorf("block %s is gone: %w", id, chain.ErrReorged)

@@ -114,7 +114,12 @@ func (c *Client) BestBlock(ctx context.Context) (chain.BlockID, error) {
 // BlockHash returns the hash of the best chain's block of that height (getblockhash). A height above the tip is an answerable error
 // that matches chain.ErrAboveTip.
 func (c *Client) BlockHash(ctx context.Context, h chain.Height) (chain.Hash, error) {
-	q := query{method: getBlockHash, subject: atHeight(h), params: decimal(h), limit: callLimit, tries: callTries}
+	return c.blockHash(ctx, h, false)
+}
+
+// blockHash is BlockHash, with or without precedence.
+func (c *Client) blockHash(ctx context.Context, h chain.Height, patient bool) (chain.Hash, error) {
+	q := query{method: getBlockHash, subject: atHeight(h), params: decimal(h), limit: callLimit, tries: callTries, patient: patient}
 	if err := c.checkHeight(&q, h); err != nil {
 		return chain.Hash{}, err
 	}
