@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,69 @@ func BenchmarkServeFilter(b *testing.B) {
 			reportServed(b, "", samples)
 		})
 	}
+}
+
+// BenchmarkServeCall compares short ranges, which are mostly the cost of a call, with the least that grpc-go can do: another process that
+// writes a constant buffer of the same bytes. One client reads from the two in turns. An operation is 1,000 calls to each.
+func BenchmarkServeCall(b *testing.B) {
+	s, c := serveSynthetic(b)
+	for _, length := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("blocks=%d", length), func(b *testing.B) {
+			from, to := stretch(s.tip()/2, length, s.tip())
+			server, addr := startConstantServer(b, map[string][]byte{getBlockRange: readFrames(b, c.wallet(), from, to)})
+			benchServeCall(b, [2]*process{c.proc, server}, [2]string{c.grpcAddr, addr}, from, to)
+		})
+	}
+}
+
+// readFrames reads a range and returns it as the frames that came.
+func readFrames(b *testing.B, w *wallet, from, to int) (frames []byte) {
+	b.Helper()
+	q := query{method: getBlockRange}
+	err := w.stream(b.Context(), q.method, q.blockRange(from, to), func(block []byte) error {
+		frames = append(binary.BigEndian.AppendUint32(append(frames, 0), uint32(len(block))), block...)
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return frames
+}
+
+// benchServeCall compares the first of two servers with the second.
+func benchServeCall(b *testing.B, servers [2]*process, addrs [2]string, from, to int) {
+	const calls = 1000
+	var clients [2]*countingClient
+	var took [2][]float64
+	var cpu [2]time.Duration
+	for i, addr := range addrs {
+		clients[i] = newCountingClient(b, addr)
+		cpu[i] = -procCPU(b, servers[i])
+	}
+	for b.Loop() {
+		var sum [2]time.Duration
+		for range calls {
+			for i, client := range clients {
+				begin := time.Now()
+				if err := client.fetch(query{method: getBlockRange}, from, to); err != nil {
+					b.Fatal(err)
+				}
+				sum[i] += time.Since(begin)
+			}
+		}
+		for i := range sum {
+			took[i] = append(took[i], float64(sum[i])/calls)
+		}
+	}
+	for i, server := range servers {
+		cpu[i] += procCPU(b, server)
+	}
+	blocks := float64(b.N * calls * (to - from + 1))
+	b.ReportMetric(float64(cpu[0])/blocks, "cpu-ns/block")
+	b.ReportMetric(float64(cpu[1])/blocks, "constant-cpu-ns/block")
+	b.ReportMetric(float64(cpu[0])/float64(cpu[1]), "cpu-ratio")
+	b.ReportMetric(median(took[0])/median(took[1]), "time-ratio")
+	b.ReportMetric(0, "ns/op")
 }
 
 func reportServed(b *testing.B, suffix string, samples []loadSample) {

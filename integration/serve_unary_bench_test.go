@@ -1,15 +1,9 @@
 package integration
 
 import (
-	"context"
-	"encoding/hex"
-	"fmt"
-	"net"
-	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -38,7 +32,8 @@ func BenchmarkUnary(b *testing.B) {
 		}
 		constants[m.name] = answer
 	}
-	server, constant := startConstantServer(b, constants)
+	server, addr := startConstantServer(b, constants)
+	constant := dial(b, addr)
 	for _, m := range methods {
 		b.Run(m.name, func(b *testing.B) {
 			var p50, p99, ratio50, ratio99 []float64
@@ -77,71 +72,4 @@ func timeCall(b *testing.B, w *wallet, method string, request proto.Message, wan
 		b.Fatalf("%s: %d bytes, %v; want %d", method, len(answer), err, len(want))
 	}
 	return took
-}
-
-// startConstantServer runs a process that answers each method with the given bytes.
-func startConstantServer(b *testing.B, answers map[string][]byte) (*process, *wallet) {
-	b.Helper()
-	addr := freeAddr(b)
-	args := []string{addr}
-	for method, answer := range answers {
-		args = append(args, method+"="+hex.EncodeToString(answer))
-	}
-	p := startHelper(b, constantServerHelper, args...)
-	await(b, "the constant server listens", 5*time.Second, func() bool {
-		if !p.running() {
-			b.Fatalf("the constant server ended at once:\n%s", p.output.tail(4000))
-		}
-		return listening(addr)
-	})
-	return p, dial(b, addr)
-}
-
-// constantServer answers with messages that it does not have to make.
-type constantServer struct {
-	walletrpc.UnimplementedCompactTxStreamerServer
-	block  *walletrpc.CompactBlock
-	latest *walletrpc.BlockID
-	info   *walletrpc.LightdInfo
-}
-
-func (s *constantServer) GetBlock(context.Context, *walletrpc.BlockID) (*walletrpc.CompactBlock, error) {
-	return s.block, nil
-}
-
-func (s *constantServer) GetLatestBlock(context.Context, *walletrpc.ChainSpec) (*walletrpc.BlockID, error) {
-	return s.latest, nil
-}
-
-func (s *constantServer) GetLightdInfo(context.Context, *walletrpc.Empty) (*walletrpc.LightdInfo, error) {
-	return s.info, nil
-}
-
-// runConstantServer serves until the process is killed: plain grpc-go with the buffers and windows of zsidecar's own server. Its arguments
-// are the address, and METHOD=HEX for each answer.
-func runConstantServer(args []string) error {
-	s := &constantServer{block: &walletrpc.CompactBlock{}, latest: &walletrpc.BlockID{}, info: &walletrpc.LightdInfo{}}
-	messages := map[string]proto.Message{getBlock: s.block, "GetLatestBlock": s.latest, "GetLightdInfo": s.info}
-	for _, arg := range args[1:] {
-		method, text, _ := strings.Cut(arg, "=")
-		answer, err := hex.DecodeString(text)
-		if err != nil || messages[method] == nil {
-			return fmt.Errorf("answer %q: %w", method, err)
-		}
-		// As an unknown field the bytes are only copied when the message is sent.
-		messages[method].ProtoReflect().SetUnknown(answer)
-	}
-	lis, err := net.Listen("tcp", args[0])
-	if err != nil {
-		return err
-	}
-	server := grpc.NewServer(
-		grpc.MaxConcurrentStreams(256),
-		grpc.StaticStreamWindowSize(256<<10),
-		grpc.StaticConnWindowSize(1<<20),
-		grpc.WriteBufferSize(64<<10),
-		grpc.ReadBufferSize(8<<10),
-	)
-	walletrpc.RegisterCompactTxStreamerServer(server, s)
-	return server.Serve(lis)
 }
