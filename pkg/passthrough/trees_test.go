@@ -306,3 +306,29 @@ func TestAskAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestAskAheadRests: the ends of ranges cost Zebra a tenth of the time, however many ranges are read.
+func TestAskAheadRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		blocks := branch(nil, 0, 100, "a")
+		j, node, _ := newJoined(t, blocks, 101, true)
+		const each, during = 10 * time.Millisecond, time.Second
+		node.trees.onAsk = func() { time.Sleep(each) }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- j.Run(ctx) }()
+		v := mustView(t, j)
+		for i := range chain.Height(during / time.Millisecond) {
+			read(t, v, 0, 1+i%100, chain.DefaultProjection, nil)
+			time.Sleep(time.Millisecond)
+		}
+		if n, want := node.trees.asked, int(during/each/(1+restAhead)); n < want/2 || n > want+1 {
+			t.Errorf("zebra was asked for %d tree states, want about %d", n, want)
+		}
+		stop() // in the middle of a rest, or of a question
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
