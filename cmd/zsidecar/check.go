@@ -21,10 +21,7 @@ const (
 )
 
 func (p *program) checkCommand() *cobra.Command {
-	var (
-		file   string
-		asJSON bool
-	)
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Verify an index that no process has open",
@@ -38,14 +35,14 @@ func (p *program) checkCommand() *cobra.Command {
 			return nil
 		},
 	}
-	configFlag(cmd.Flags(), &file)
+	p.configFlag(cmd.Flags())
 	config.AddFlags(cmd.Flags(), p.cacheDir, "data_dir")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && cmd.Flags().Changed("data-dir") {
 			return usage(cmd, errors.New("give either DIR or --data-dir, not both"))
 		}
-		dir, err := p.checkedDir(cmd, file, args)
+		dir, err := p.checkedDir(cmd, args)
 		if err != nil {
 			return &codedError{exitNoCheck, err}
 		}
@@ -65,11 +62,11 @@ func (p *program) checkCommand() *cobra.Command {
 }
 
 // checkedDir is the argument, or the setting data_dir.
-func (p *program) checkedDir(cmd *cobra.Command, file string, args []string) (string, error) {
+func (p *program) checkedDir(cmd *cobra.Command, args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
 	}
-	cfg, _, err := p.load(cmd, file, p.env)
+	cfg, _, err := p.load(cmd, p.sources(cmd))
 	return cfg.DataDir, err
 }
 

@@ -33,7 +33,7 @@ func (p *program) demoCommand() *cobra.Command {
 			return usage(cmd, fmt.Errorf("flag --blocks = %d: must be from %d to %d", blocks, demo.MinBlocks, demo.MaxBlocks))
 		}
 		// A node's address or cookie in the environment must not lead the demo astray, so that is not read.
-		cfg, _, err := p.load(cmd, "", nil)
+		cfg, _, err := p.load(cmd, config.Sources{Flags: cmd.Flags(), CacheDir: p.cacheDir})
 		if err != nil {
 			return err
 		}

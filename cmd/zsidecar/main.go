@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -13,6 +14,6 @@ func main() {
 	// The first signal stops in order; with the handler gone, a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	cacheDir, _ := os.UserCacheDir() // without one, data_dir has no default and its check says so
-	p := program{env: os.Environ(), cacheDir: cacheDir, stdout: os.Stdout, stderr: os.Stderr}
+	p := program{name: filepath.Base(os.Args[0]), env: os.Environ(), cacheDir: cacheDir, stdout: os.Stdout, stderr: os.Stderr}
 	os.Exit(p.run(ctx, os.Args[1:]))
 }

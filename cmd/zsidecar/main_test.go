@@ -76,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		args   string
 		stderr string
 	}{
-		{"", "zsidecar: no command given: start, demo, check or version\nsee zsidecar --help\n"},
+		{"", "zsidecar: no command given: start, demo, check, config, generate-config or version\nsee zsidecar --help\n"},
 		{"begin", "zsidecar: unknown command \"begin\"\nsee zsidecar --help\n"},
 		{"--zebra x", "zsidecar: unknown flag: --zebra\nsee zsidecar --help\n"},
 		{"start --zebro x", "zsidecar: unknown flag: --zebro\nsee zsidecar start --help\n"},
@@ -124,9 +124,9 @@ func TestStartErrors(t *testing.T) {
 		args   []string
 		stderr string
 	}{
-		{"file", "", []string{"--config", config}, "zsidecar: " + config + ": zsidecar.in_flight = \"100\": must be a whole number from 1 to 48\n"},
+		{"file", "", []string{"--config", config}, "zsidecar: " + config + ":2: zsidecar.in_flight = \"100\": must be a whole number from 1 to 48\n"},
 		{"file named by the environment", "ZSIDECAR_CONFIG=" + config, nil,
-			"zsidecar: " + config + ": zsidecar.in_flight = \"100\": must be a whole number from 1 to 48\n"},
+			"zsidecar: " + config + ":2: zsidecar.in_flight = \"100\": must be a whole number from 1 to 48\n"},
 		{"no file", "", []string{"-c", "/no/such.toml"},
 			"zsidecar: read the configuration: open /no/such.toml: no such file or directory: give the path of a TOML file, or leave --config away\n"},
 		{"environment", "ZSIDECAR_GRPC=x", nil, "zsidecar: environment variable ZSIDECAR_GRPC = \"x\": must be host:port such as 127.0.0.1:8137\n"},

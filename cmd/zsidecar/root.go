@@ -22,6 +22,8 @@ const (
 
 // program is the command line and what it stands in.
 type program struct {
+	name           string   // under which it was started; zainod makes it behave as Zaino's program does
+	file           string   // the file of settings that the command line names
 	env            []string // as os.Environ gives it
 	cacheDir       string   // the user's cache folder; empty: there is none
 	stdout, stderr io.Writer
@@ -56,14 +58,23 @@ func (p *program) run(ctx context.Context, args []string) int {
 		coded = &codedError{exitError, err}
 	}
 	if coded.err != nil {
-		fmt.Fprintln(p.stderr, "zsidecar:", coded.err)
+		fmt.Fprintln(p.stderr, p.errorLine(coded.err))
 	}
 	return coded.code
 }
 
+// errorLine is what the user reads last.
+func (p *program) errorLine(err error) string {
+	if p.zaino() {
+		return "Error: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return "zsidecar: " + err.Error()
+}
+
 func (p *program) rootCommand() *cobra.Command {
+	start := p.startCommand()
 	root := &cobra.Command{
-		Use:   "zsidecar",
+		Use:   p.commandName(),
 		Short: "Serves Zcash light wallets beside a Zebra node",
 		Long: "zsidecar stands beside a Zebra node and serves light wallets (gRPC CompactTxStreamer): from the first second by asking\n" +
 			"Zebra, and from its own index as soon as that is built.",
@@ -75,14 +86,20 @@ func (p *program) rootCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
 			}
-			return usage(cmd, errors.New("no command given: start, demo, check or version"))
+			if p.file != "" {
+				return start.RunE(start, nil)
+			}
+			return usage(cmd, errors.New("no command given: start, demo, check, config, generate-config or version"))
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
-	root.AddCommand(p.startCommand(), p.demoCommand(), p.checkCommand(), p.versionCommand())
+	root.AddCommand(start, p.demoCommand(), p.checkCommand(), p.configCommand(), p.generateConfigCommand(), p.versionCommand())
+	if p.zaino() {
+		p.zainoFlags(root)
+	}
 	return root
 }
 
@@ -95,19 +112,41 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 // load reads the settings for a command. Wrong flags are usage errors.
-func (p *program) load(cmd *cobra.Command, file string, env []string) (config.Config, []string, error) {
-	if file == "" {
-		for _, entry := range env {
-			if value, ok := strings.CutPrefix(entry, config.EnvFile+"="); ok {
-				file = value
-			}
-		}
-	}
-	cfg, warnings, err := config.Load(config.Sources{File: file, Env: env, Flags: cmd.Flags(), CacheDir: p.cacheDir})
+func (p *program) load(cmd *cobra.Command, src config.Sources) (config.Config, []string, error) {
+	cfg, warnings, err := config.Load(src)
 	if err != nil && onlyFlags(err) {
 		return cfg, nil, usage(cmd, err)
 	}
 	return cfg, warnings, err
+}
+
+// sources are the places that the settings of a command come from.
+func (p *program) sources(cmd *cobra.Command) config.Sources {
+	return config.Sources{File: p.configFile(), Zaino: p.zaino(), Env: p.env, Flags: cmd.Flags(), CacheDir: p.cacheDir}
+}
+
+// configFile is the file that was named, else the one of the environment, else Zaino's default one if the name asks for it.
+func (p *program) configFile() string {
+	if p.file != "" {
+		return p.file
+	}
+	if file := lookup(p.env, config.EnvFile); file != "" {
+		return file
+	}
+	if p.zaino() {
+		return firstFile(zainoFiles(p.env))
+	}
+	return ""
+}
+
+// lookup returns a variable of the environment, the last one when there are several.
+func lookup(env []string, name string) (value string) {
+	for _, entry := range env {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
 }
 
 // onlyFlags tells whether every joined error is about a flag.
@@ -126,6 +165,6 @@ func onlyFlags(err error) bool {
 }
 
 // configFlag adds --config.
-func configFlag(flags *pflag.FlagSet, file *string) {
-	flags.StringVarP(file, "config", "c", "", "TOML `FILE` of settings, ours under [zsidecar] or Zaino's classic ones")
+func (p *program) configFlag(flags *pflag.FlagSet) {
+	flags.StringVarP(&p.file, "config", "c", "", "TOML `FILE` of settings, ours under [zsidecar] or Zaino's classic ones")
 }

@@ -24,7 +24,6 @@ const startExample = `  # beside a Zebra on this machine, with its cookie
   zsidecar start --no-index`
 
 func (p *program) startCommand() *cobra.Command {
-	var file string
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Serve wallets beside a Zebra node",
@@ -36,10 +35,10 @@ func (p *program) startCommand() *cobra.Command {
 		Example: startExample,
 		Args:    noArgs,
 	}
-	configFlag(cmd.Flags(), &file)
+	p.configFlag(cmd.Flags())
 	config.AddFlags(cmd.Flags(), p.cacheDir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, warnings, err := p.load(cmd, file, p.env)
+		cfg, warnings, err := p.load(cmd, p.sources(cmd))
 		if err != nil {
 			return err
 		}
@@ -52,6 +51,7 @@ func (p *program) startCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		mentionZaino(log, cfg)
 		folder := cfg.DataDir
 		if cfg.NoIndex {
 			folder = "none"

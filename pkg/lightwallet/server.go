@@ -2,6 +2,7 @@ package lightwallet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -48,6 +50,8 @@ type Options struct {
 
 	// MaxUnaryReply is the size in bytes up to which GetAddressUtxos answers. 0 means 64 MiB.
 	MaxUnaryReply int
+	// TLS is the server's side of TLS; nil serves plain text. Its certificate may change from one connection to the next.
+	TLS *tls.Config
 	// Ping allows the method Ping, with which anybody can occupy the server.
 	Ping bool
 
@@ -124,7 +128,7 @@ func newServer(o Options, fallback bool) (*Server, error) {
 	node := newNodeInfo(o.Node)
 	stopping, stop := context.WithCancel(context.Background())
 	s := &Server{
-		grpc:     grpc.NewServer(serverOptions(minClientPing)...),
+		grpc:     grpc.NewServer(serverOptions(minClientPing, o.TLS)...),
 		health:   health.NewServer(),
 		counters: c,
 		guard:    &guard{counters: c, observe: o.Observe, log: o.Logger},
@@ -150,9 +154,13 @@ func newServer(o Options, fallback bool) (*Server, error) {
 	return s, nil
 }
 
-func serverOptions(minPing time.Duration) []grpc.ServerOption {
+func serverOptions(minPing time.Duration, secure *tls.Config) []grpc.ServerOption {
+	handshake := newSniffer()
+	if secure != nil {
+		handshake = credentials.NewTLS(secure)
+	}
 	return []grpc.ServerOption{
-		grpc.Creds(newSniffer()),
+		grpc.Creds(handshake),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(maxSendTransactionRequest),
 		grpc.MaxHeaderListSize(maxHeaderBytes),

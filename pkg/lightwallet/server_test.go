@@ -99,7 +99,7 @@ func TestClientPings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := grpc.NewServer(serverOptions(minClientPing / 100)...)
+			g := grpc.NewServer(serverOptions(minClientPing/100, nil)...)
 			lis, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

@@ -8,12 +8,14 @@ import (
 
 // ClassicKey is one setting of Zaino's classic file (0.8 to 0.10.2), so that its file and its ZAINO_ environment can be used as they are.
 type ClassicKey struct {
-	Path   string // dotted; ZAINO_ in the environment with two underscores for each dot
-	Means  string // the name of our key, or passwordKey; empty when it has no meaning here
-	Note   string // for a key without a meaning: why
-	Refuse bool   // the key asks for something whose silent absence would be a danger
-	Secret bool
-	conv   func(string) (string, error) // to our key's value; nil: as it is
+	Path    string // dotted; ZAINO_ in the environment with two underscores for each dot
+	Kind    Kind
+	Default string // Zaino's own; empty: unset
+	Means   string // the name of our key, or passwordKey; empty when it has no meaning here
+	Alias   bool   // another name of the key before it
+	Note    string // for a key without a meaning: why
+	Secret  bool
+	conv    func(string) (string, error) // to our key's value; nil: as it is
 }
 
 // Env is the name of the environment variable.
@@ -28,36 +30,36 @@ const passwordKey = "(password)"
 func ClassicKeys() []ClassicKey {
 	const perIndex = "sizes of Zaino's own database mean nothing to this index"
 	return []ClassicKey{
-		{Path: "backend", Note: "the index is always built over JSON-RPC"},
+		{Path: "backend", Default: "rpc", Note: "the index is always built over JSON-RPC"},
 		{Path: "zebra_db_path", Note: "Zebra's database is never opened"},
-		{Path: "ephemeral_finalised_state", Means: "no_index"},
-		{Path: "network", Means: "network", conv: classicNetwork},
-		{Path: "metrics_endpoint", Means: "http"},
+		{Path: "ephemeral_finalised_state", Kind: Switch, Default: "false", Means: "no_index"},
+		{Path: "network", Default: "PubTestnet", Means: "network", conv: classicNetwork},
+		{Path: "metrics_endpoint", Means: "http", conv: classicMetrics},
 		{Path: "donation_address", Means: "donation_address"},
 		{Path: "json_server_settings.json_rpc_listen_address", Note: "this version serves no JSON-RPC"},
 		{Path: "json_server_settings.cookie_dir", Note: "this version serves no JSON-RPC"},
-		{Path: "grpc_settings.listen_address", Means: "grpc"},
-		{Path: "grpc_settings.grpc_listen_address", Means: "grpc"},
-		{Path: "grpc_settings.tls.cert_path", Refuse: true, Note: "this version serves plain text only: remove it and end TLS at a proxy"},
-		{Path: "grpc_settings.tls.key_path", Refuse: true, Note: "this version serves plain text only: remove it and end TLS at a proxy"},
-		{Path: "validator_settings.validator_jsonrpc_listen_address", Means: "zebra", conv: classicValidator},
-		{Path: "validator_settings.validator_grpc_listen_address", Note: "the tip is polled over JSON-RPC"},
+		{Path: "grpc_settings.listen_address", Default: "127.0.0.1:8137", Means: "grpc"},
+		{Path: "grpc_settings.grpc_listen_address", Means: "grpc", Alias: true},
+		{Path: "grpc_settings.tls.cert_path", Means: "tls_cert"},
+		{Path: "grpc_settings.tls.key_path", Means: "tls_key"},
+		{Path: "validator_settings.validator_jsonrpc_listen_address", Default: "127.0.0.1:18232", Means: "zebra", conv: classicValidator},
+		{Path: "validator_settings.validator_grpc_listen_address", Default: "127.0.0.1:18230", Note: "the tip is polled over JSON-RPC"},
 		{Path: "validator_settings.validator_cookie_path", Means: "zebra_cookie"},
-		{Path: "validator_settings.validator_user", Means: "zebra_user"},
-		{Path: "validator_settings.validator_password", Means: passwordKey, Secret: true},
-		{Path: "service.timeout", Note: "streams have no time limit here"},
-		{Path: "service.channel_size", Note: "streams are bound by the client's own flow control"},
-		{Path: "storage.cache.capacity", Note: perIndex},
-		{Path: "storage.cache.shard_power", Note: perIndex},
-		{Path: "storage.database.path", Means: "data_dir", conv: classicStorage},
-		{Path: "storage.database.size", Note: perIndex},
-		{Path: "storage.database.sync_write_batch_size", Note: perIndex},
-		{Path: "storage.database.accumulator_rebuild_memory_size", Note: perIndex},
-		{Path: "storage.database.sync_checkpoint_interval", Note: "every commit is complete by itself"},
-		{Path: "mempool.max_cost_bytes", Note: "the limits of our copy of the mempool are fixed"},
-		{Path: "mempool.poll_interval_ms", Note: "the limits of our copy of the mempool are fixed"},
-		{Path: "mempool.metadata_min_interval_ms", Note: "the limits of our copy of the mempool are fixed"},
-		{Path: "mempool.max_exclude_count", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "validator_settings.validator_user", Default: "xxxxxx", Means: "zebra_user"},
+		{Path: "validator_settings.validator_password", Default: "xxxxxx", Means: passwordKey, Secret: true},
+		{Path: "service.timeout", Kind: Number, Default: "30", Note: "streams have no time limit here"},
+		{Path: "service.channel_size", Kind: Number, Default: "32", Note: "streams are bound by the client's own flow control"},
+		{Path: "storage.cache.capacity", Kind: Number, Default: "10000", Note: perIndex},
+		{Path: "storage.cache.shard_power", Kind: Number, Default: "4", Note: perIndex},
+		{Path: "storage.database.path", Default: CacheDirPlaceholder + "/zaino", Means: "data_dir", conv: classicStorage},
+		{Path: "storage.database.size", Kind: Number, Default: "384", Note: perIndex},
+		{Path: "storage.database.sync_write_batch_size", Kind: Number, Default: "8", Note: perIndex},
+		{Path: "storage.database.accumulator_rebuild_memory_size", Kind: Number, Default: "8", Note: perIndex},
+		{Path: "storage.database.sync_checkpoint_interval", Kind: Number, Default: "120", Note: "every commit is complete by itself"},
+		{Path: "mempool.max_cost_bytes", Kind: Number, Default: "134217728", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.poll_interval_ms", Kind: Number, Default: "500", Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.metadata_min_interval_ms", Kind: Number, Note: "the limits of our copy of the mempool are fixed"},
+		{Path: "mempool.max_exclude_count", Kind: Number, Default: "1024", Note: "the limits of our copy of the mempool are fixed"},
 	}
 }
 
@@ -97,5 +99,18 @@ func classicValidator(s string) (string, error) {
 	return "http://" + s, nil
 }
 
+// classicMetrics turns an endpoint that is not set into no HTTP port, as in Zaino.
+func classicMetrics(s string) (string, error) {
+	if s == "" {
+		return "off", nil
+	}
+	return s, nil
+}
+
 // classicStorage keeps out of the way of Zaino's own database, which may be in the same folder.
-func classicStorage(s string) (string, error) { return filepath.Join(s, "zsidecar"), nil }
+func classicStorage(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	return filepath.Join(s, "zsidecar"), nil
+}

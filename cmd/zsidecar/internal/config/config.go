@@ -13,8 +13,11 @@ type Config struct {
 	ZebraPasswordFile string
 	ZebraPassword     Secret // what ZebraPasswordFile, or Zaino's file, holds
 
-	GRPC string // host:port of the wallets' port
-	HTTP string // host:port of the metrics and health port; empty: none
+	GRPC       string // host:port of the wallets' port
+	TLSCert    string // path of its certificate chain; empty: plain text
+	TLSKey     string // path of the certificate's private key
+	StrictBind bool   // no plain text on an address that others may reach
+	HTTP       string // host:port of the metrics and health port; empty: none
 
 	DataDir         string
 	NoIndex         bool
@@ -66,23 +69,27 @@ const (
 type ValueError struct {
 	Layer   Layer
 	Name    string // the flag, the environment variable, or the dotted key of the file
-	File    string // set when Layer is FromFile
+	File    string // FILE:LINE, set when Layer is FromFile
 	Value   string // as it was given; empty for secrets
 	Problem string // what is wrong and what to write instead
 }
 
 func (e *ValueError) Error() string {
-	where := e.Name
+	if e.Value == "" {
+		return fmt.Sprintf("%s: %s", e.where(), e.Problem)
+	}
+	return fmt.Sprintf("%s = %q: %s", e.where(), e.Value, e.Problem)
+}
+
+// where names the place as its user knows it.
+func (e *ValueError) where() string {
 	switch e.Layer {
 	case FromFile:
-		where = e.File + ": " + e.Name
+		return e.File + ": " + e.Name
 	case FromZainoEnv, FromEnv:
-		where = "environment variable " + e.Name
+		return "environment variable " + e.Name
 	case FromFlag:
-		where = "flag --" + e.Name
+		return "flag --" + e.Name
 	}
-	if e.Value == "" {
-		return fmt.Sprintf("%s: %s", where, e.Problem)
-	}
-	return fmt.Sprintf("%s = %q: %s", where, e.Value, e.Problem)
+	return e.Name
 }

@@ -29,8 +29,6 @@ func Markdown() string {
 
 func (k ClassicKey) effect() string {
 	switch {
-	case k.Refuse:
-		return "refused: " + k.Note
 	case k.Means == "":
 		return "ignored: " + k.Note
 	case k.Means == passwordKey:

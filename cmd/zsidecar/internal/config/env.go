@@ -9,6 +9,7 @@ import (
 // put names such as ZAINO_PORT there by itself.
 func (l *loader) readEnv(env []string) {
 	env = slices.Sorted(slices.Values(env))
+	l.readRustLog(env)
 	known, paths, _ := classicIndex()
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")

@@ -30,10 +30,11 @@ func (l *loader) readFile() error {
 		}
 		return fmt.Errorf("%s: not TOML: %w", l.file, err)
 	}
+	l.lines = keyLines(text)
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if _, table := tree[name].(map[string]any); table && isNewSchema(name) {
 			return fmt.Errorf("%s: [%s] belongs to Zaino's new configuration schema: this program reads the classic one of Zaino 0.8 to 0.10, and its own keys under [%s]",
-				l.file, name, ownTable)
+				l.at(name), name, ownTable)
 		}
 	}
 	own, _ := tree[ownTable].(map[string]any)
@@ -51,7 +52,7 @@ func (l *loader) readOwn(table map[string]any) {
 		g := given{layer: FromFile, name: ownTable + "." + name}
 		key, known := l.keys[name]
 		if !known {
-			l.warn("%s: %s is not a known key and is ignored%s", l.file, g.name, didYouMean(name, l.ownNames()))
+			l.warn("%s: %s is not a known key and is ignored%s", l.at(g.name), g.name, didYouMean(name, l.ownNames()))
 			continue
 		}
 		text, kind, ok := scalar(table[name])
@@ -72,10 +73,7 @@ func (l *loader) readOwn(table map[string]any) {
 func (l *loader) readClassic(section string, table map[string]any) {
 	known, paths, sections := classicIndex()
 	for _, name := range slices.Sorted(maps.Keys(table)) {
-		path := name
-		if section != "" {
-			path = section + "." + name
-		}
+		path := dotted(section, name)
 		if sub, ok := table[name].(map[string]any); ok && slices.Contains(sections, path) {
 			l.readClassic(path, sub)
 			continue
@@ -88,12 +86,12 @@ func (l *loader) readClassic(section string, table map[string]any) {
 			g.value = "" // it may be a table, or a secret
 			l.refuse(g, "is not a known key: remove it"+l.orWrite(path, append(paths, sections...)))
 		case !found:
-			l.warn("%s: %s is not a known key and is ignored%s", l.file, path, didYouMean(path, paths))
+			l.warn("%s: %s is not a known key and is ignored%s", l.at(path), path, didYouMean(path, paths))
 		case !ok:
 			g.value = ""
 			l.refuse(g, "must be a single value")
 		default:
-			l.setClassic(key, g, l.file+": "+path)
+			l.setClassic(key, g, l.at(path)+": "+path)
 		}
 	}
 }
@@ -101,8 +99,6 @@ func (l *loader) readClassic(section string, table map[string]any) {
 // setClassic turns one of Zaino's values into ours.
 func (l *loader) setClassic(key ClassicKey, g given, where string) {
 	switch {
-	case key.Refuse:
-		l.refuse(g, key.Note)
 	case key.Means == "":
 		l.warn("%s has no effect: %s", where, key.Note)
 	default:

@@ -11,7 +11,7 @@ import (
 func AddFlags(flags *pflag.FlagSet, cacheDir string, only ...string) {
 	for _, k := range Keys() {
 		if k.HasFlag && (len(only) == 0 || slices.Contains(only, k.Name)) {
-			addFlag(flags, k, expandDefault(k, cacheDir))
+			addFlag(flags, k, expandDefault(k.Default, cacheDir))
 		}
 	}
 }

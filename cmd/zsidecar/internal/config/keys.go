@@ -40,9 +40,9 @@ func (k Key) Env() string { return envPrefix + strings.ToUpper(k.Name) }
 // CacheDirPlaceholder stands for the user's cache folder in the default of data_dir.
 const CacheDirPlaceholder = "<cache>"
 
-// Keys returns every setting of ours. Its four tables are the only place that names them.
+// Keys returns every setting of ours. Its five tables are the only place that names them.
 func Keys() []Key {
-	return slices.Concat(nodeKeys(), servingKeys(), indexKeys(), logKeys())
+	return slices.Concat(nodeKeys(), listenKeys(), walletKeys(), indexKeys(), logKeys())
 }
 
 func nodeKeys() []Key {
@@ -68,14 +68,28 @@ func nodeKeys() []Key {
 	}
 }
 
-func servingKeys() []Key {
+func listenKeys() []Key {
 	return []Key{
 		{Name: "grpc", Default: "127.0.0.1:8137", Arg: "ADDR", HasFlag: true,
-			Doc: "host:port on which wallets are served (gRPC, plain text)",
+			Doc: "host:port on which wallets are served (gRPC)",
 			set: func(c *Config, s string) (err error) { c.GRPC, err = parseAddr(s); return err }},
+		{Name: "tls_cert", Arg: "FILE", HasFlag: true,
+			Doc: "PEM file with the certificate chain of the gRPC port, read again when it changes; without one the port speaks plain text",
+			set: func(c *Config, s string) error { c.TLSCert = s; return nil }},
+		{Name: "tls_key", Arg: "FILE", HasFlag: true,
+			Doc: "PEM file with the private key of that certificate",
+			set: func(c *Config, s string) error { c.TLSKey = s; return nil }},
+		{Name: "strict_bind", Kind: Switch, Default: "false", HasFlag: true,
+			Doc: "refuse to serve plain text on an address that is neither loopback nor private, instead of warning",
+			set: func(c *Config, s string) (err error) { c.StrictBind, err = parseSwitch(s); return err }},
 		{Name: "http", Default: "127.0.0.1:9998", Arg: "ADDR", HasFlag: true,
 			Doc: "host:port of metrics and health, or `off`",
 			set: setHTTP},
+	}
+}
+
+func walletKeys() []Key {
+	return []Key{
 		{Name: "chain_name", Arg: "NAME", HasFlag: true,
 			Doc: "chain name told to wallets instead of Zebra's `main` or `test`",
 			set: func(c *Config, s string) (err error) { c.ChainName, err = parseWord(s, 32); return err }},

@@ -22,6 +22,7 @@ const (
 // Sources are the places that Load reads.
 type Sources struct {
 	File     string         // path of the TOML file; empty: none
+	Zaino    bool           // the program was started as zainod: Zaino's defaults hold
 	Env      []string       // as os.Environ gives it
 	Flags    *pflag.FlagSet // made by AddFlags and parsed; nil: none
 	CacheDir string         // the user's cache folder; empty: there is none, and data_dir has no default
@@ -29,20 +30,26 @@ type Sources struct {
 
 // Load returns the settings, and warnings about what was ignored. The error joins one ValueError per value that cannot be used.
 func Load(src Sources) (Config, []string, error) {
+	l, err := gather(src)
+	return l.config, l.warnings, err
+}
+
+// gather reads every layer and checks the whole.
+func gather(src Sources) (*loader, error) {
 	l := &loader{keys: make(map[string]Key), file: src.File, given: make(map[string]given)}
 	for _, k := range Keys() {
 		l.keys[k.Name] = k
 	}
-	l.defaults(src.CacheDir)
+	l.defaults(src)
 	if src.File != "" {
 		if err := l.readFile(); err != nil {
-			return Config{}, nil, err
+			return l, err
 		}
 	}
 	l.readEnv(src.Env)
 	l.readFlags(src.Flags)
 	l.check()
-	return l.config, l.warnings, errors.Join(l.errs...)
+	return l, errors.Join(l.errs...)
 }
 
 // given remembers where the value in force came from.
@@ -56,6 +63,7 @@ type given struct {
 type loader struct {
 	keys     map[string]Key
 	file     string
+	lines    map[string]int // of the file's keys, by dotted path
 	config   Config
 	given    map[string]given // by key name
 	warnings []string
@@ -76,12 +84,22 @@ func (l *loader) set(key string, g given) {
 	l.given[key] = g
 }
 
-func (l *loader) refuse(g given, problem string) {
+func (l *loader) refuse(g given, problem string) { l.errs = append(l.errs, l.valueError(g, problem)) }
+
+func (l *loader) valueError(g given, problem string) *ValueError {
 	e := &ValueError{Layer: g.layer, Name: g.name, Value: withoutUserinfo(g.value), Problem: problem}
 	if g.layer == FromFile {
-		e.File = l.file
+		e.File = l.at(g.name)
 	}
-	l.errs = append(l.errs, e)
+	return e
+}
+
+// at names the place of a key in the file, as FILE:LINE.
+func (l *loader) at(path string) string {
+	if line, known := l.lines[path]; known {
+		return fmt.Sprintf("%s:%d", l.file, line)
+	}
+	return l.file
 }
 
 // withoutUserinfo cuts user and password out of a URL, since the text goes to the log.
@@ -97,20 +115,29 @@ func (l *loader) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-func (l *loader) defaults(cacheDir string) {
+func (l *loader) defaults(src Sources) {
 	for _, k := range Keys() {
-		if text := expandDefault(k, cacheDir); text != "" {
+		if text := expandDefault(k.Default, src.CacheDir); text != "" {
 			l.set(k.Name, given{layer: FromDefault, name: k.Name, value: text})
+		}
+	}
+	if !src.Zaino {
+		return
+	}
+	for _, k := range ClassicKeys() {
+		if k.Means != "" && !k.Alias {
+			g := given{layer: FromDefault, name: k.Path, value: expandDefault(k.Default, src.CacheDir), classic: true}
+			l.setClassic(k, g, "default of "+k.Path)
 		}
 	}
 }
 
-// expandDefault returns a key's default with the cache folder in place, or "" when that is unknown.
-func expandDefault(k Key, cacheDir string) string {
-	rest, inCache := strings.CutPrefix(k.Default, CacheDirPlaceholder)
+// expandDefault returns a default with the cache folder in place, or "" when that is unknown.
+func expandDefault(text, cacheDir string) string {
+	rest, inCache := strings.CutPrefix(text, CacheDirPlaceholder)
 	switch {
 	case !inCache:
-		return k.Default
+		return text
 	case cacheDir == "":
 		return ""
 	}
@@ -131,6 +158,7 @@ func (l *loader) readFlags(flags *pflag.FlagSet) {
 // check holds what needs more than one key, or the disk.
 func (l *loader) check() {
 	l.checkAuth()
+	l.checkTLS()
 	if l.config.DataDir == "" && !l.config.NoIndex {
 		l.refuse(given{layer: FromDefault, name: "data_dir"},
 			"no folder is named and none could be chosen: give --data-dir DIR, or --no-index")
@@ -141,6 +169,16 @@ func (l *loader) check() {
 			g = l.given["grpc"]
 		}
 		l.refuse(g, "the gRPC and the HTTP port must differ")
+	}
+}
+
+// checkTLS wants both files or none. What is in them is read at the start.
+func (l *loader) checkTLS() {
+	switch cert, key := l.given["tls_cert"], l.given["tls_key"]; {
+	case cert.value != "" && key.value == "":
+		l.refuse(cert, "give the file of its private key too (tls_key)")
+	case key.value != "" && cert.value == "":
+		l.refuse(key, "give the file of the certificate too (tls_cert)")
 	}
 }
 

@@ -104,6 +104,9 @@ zebra = "https://zebra.example:443"
 zebra_user = "u"
 zebra_password_file = "` + password + `"
 grpc = "0.0.0.0:9067"
+tls_cert = "/c.pem"
+tls_key = "/k.pem"
+strict_bind = true
 http = "off"
 data_dir = "/d"
 no_index = true
@@ -122,7 +125,7 @@ log_level = "debug"
 `
 	want := Config{
 		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file",
-		GRPC: "0.0.0.0:9067", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
+		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
 		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
 	got, warnings, err := load(t, toml, nil)
@@ -188,8 +191,8 @@ size = 128
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if want := []string{
-		"z.toml: backend has no effect: the index is always built over JSON-RPC",
-		"z.toml: storage.database.size has no effect: sizes of Zaino's own database mean nothing to this index",
+		"z.toml:1: backend has no effect: the index is always built over JSON-RPC",
+		"z.toml:11: storage.database.size has no effect: sizes of Zaino's own database mean nothing to this index",
 	}; !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q, want %q", warnings, want)
 	}

@@ -7,6 +7,7 @@ package sidecar
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,7 @@ type Sidecar struct {
 	mempool  *mempool.Pool
 	wallets  *lightwallet.Server
 	registry *prometheus.Registry
+	tls      *certificate // of the gRPC port; nil: plain text
 	grpc     net.Listener
 	http     net.Listener // nil: no HTTP port
 
@@ -65,6 +67,15 @@ type Sidecar struct {
 // New wires everything and listens. Whoever gets a Sidecar calls Run, which closes it.
 func New(o Options) (*Sidecar, error) {
 	c := o.Config
+	var certificate *certificate
+	var tlsConfig *tls.Config
+	if c.TLSCert != "" {
+		var err error
+		if certificate, err = newCertificate(c.TLSCert, c.TLSKey, o.Log); err != nil {
+			return nil, err
+		}
+		tlsConfig = certificate.config()
+	}
 	client, err := zebrarpc.New(zebrarpc.Options{
 		URL:      c.Zebra,
 		Auth:     zebrarpc.Auth{User: c.ZebraUser, Password: string(c.ZebraPassword), CookieFile: c.ZebraCookie},
@@ -74,7 +85,7 @@ func New(o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecar{Options: o, client: client}
+	s := &Sidecar{Options: o, client: client, tls: certificate}
 	s.joined = passthrough.NewJoined(passthrough.New(client))
 	s.mempool = mempool.New(client, mempool.Options{Tip: s.servedTip, Logger: o.Log})
 	s.registry = ops.NewRegistry(o.Build, s.readings)
@@ -82,7 +93,7 @@ func New(o Options) (*Sidecar, error) {
 		Source: s.joined, Node: client, Mempool: s.mempool,
 		Version: o.Build.Version, GitCommit: o.Build.Commit, BuildDate: o.BuildDate,
 		ChainName: c.ChainName, DonationAddress: c.DonationAddress, GetBlockPools: getBlockPools(c.GetBlockPools),
-		MaxUnaryReply: c.MaxUnaryReplyBytes, Ping: c.Ping,
+		MaxUnaryReply: c.MaxUnaryReplyBytes, Ping: c.Ping, TLS: tlsConfig,
 		Observe: ops.NewRequests(s.registry).Observe, Logger: o.Log,
 	}); err != nil {
 		return nil, err
@@ -98,6 +109,11 @@ func New(o Options) (*Sidecar, error) {
 func (s *Sidecar) listen() (err error) {
 	if s.grpc, err = listen(s.Config.GRPC, "--grpc"); err != nil {
 		return err
+	}
+	if s.tls == nil && s.Config.StrictBind && exposed(s.grpc) {
+		s.grpc.Close()
+		return fmt.Errorf("%s may be reached by others and would speak plain text, which strict_bind forbids: "+
+			"give a certificate (--tls-cert, --tls-key) or a private address (--grpc)", s.grpc.Addr())
 	}
 	if s.Config.HTTP == "" {
 		return nil
@@ -161,12 +177,15 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	defer endWork()
 	g, work := errgroup.WithContext(work)
 	s.beat.Store(time.Now().UnixNano())
-	if exposed(s.grpc) {
-		s.Log.Warn("wallets are served in plain text on an address that others may reach: put a proxy with TLS before it", "addr", s.GRPCAddr())
+	if s.tls == nil && exposed(s.grpc) {
+		s.Log.Warn("wallets are served in plain text on an address that others may reach: give a certificate (--tls-cert), or put a proxy with TLS before it", "addr", s.GRPCAddr())
 	}
 	g.Go(func() error { return s.wallets.Serve(s.grpc) })
 	if s.http != nil {
 		g.Go(func() error { return s.serveHTTP(work) })
+	}
+	if s.tls != nil {
+		g.Go(func() error { s.tls.follow(work); return nil })
 	}
 	g.Go(func() error { return s.client.Watch(work) })
 	g.Go(func() error { return s.mempool.Run(work) })
