@@ -147,6 +147,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 			return s.connect(&r)
 		}, 15},
 		"rewind": {12, func(s *Store) error { return s.rewind(10) }, 10},
+		"cut":    {40, func(s *Store) error { return s.cut(19) }, 16},
 		"seal":   {12, func(s *Store) error { _, err := s.seal(8, true); return err }, 12},
 		"segment": {0, func(s *Store) error {
 			var a assembler
@@ -165,6 +166,9 @@ func TestFailuresChangeNothing(t *testing.T) {
 				o.SealDepth, o.commitHook = 1000, f.hook
 				s := open(t, t.TempDir(), o)
 				if w.base > 0 {
+					if name == "cut" {
+						s.o.SealDepth = 6
+					}
 					n := newFakeNode(blocks[:w.base])
 					drive(t, NewBuilder(s, n, BuilderOptions{}), n)
 				}

@@ -143,13 +143,14 @@ func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64,
 			return nil
 		})
 		if err != nil {
-			g := &segment{first: next, last: last}
-			s.unlisted = s.markCorrupt(g, segmentKey(last).String(), err)
+			g := &segment{first: next, last: last, unlisted: true}
+			s.markCorrupt(g, segmentKey(last).String(), err)
 			snap.segments = append(snap.segments, g)
 		}
 		next = last + 1
 	}
 	s.listGap(snap, next, snap.sealed.blocks)
+	snap.unlisted = snap.findUnlisted()
 	return entries, garbage, nil
 }
 
@@ -158,8 +159,8 @@ func (s *Store) listGap(snap *snapshot, from, to chain.Height) {
 	if from == to {
 		return
 	}
-	g := &segment{first: from, last: to - 1}
-	s.unlisted = s.markCorrupt(g, segmentKey(to-1).String(), errMissing)
+	g := &segment{first: from, last: to - 1, unlisted: true}
+	s.markCorrupt(g, segmentKey(to-1).String(), errMissing)
 	snap.segments = append(snap.segments, g)
 }
 

@@ -48,7 +48,7 @@ func (s *Store) withSegment(txn *badger.Txn, g *segment, fn func(segmentRow) err
 		}
 		return fn(row)
 	})
-	return s.rowError(g, key.String(), err)
+	return s.readBack(g, key.String(), err)
 }
 
 // withTransparent reads the transparent row of a segment like withSegment.
@@ -70,19 +70,7 @@ func (s *Store) withTransparent(txn *badger.Txn, g *segment, fn func(transparent
 		}
 		return fn(row)
 	})
-	return s.rowError(g, key.String(), err)
-}
-
-// rowError turns what went wrong with a row into the segment's CorruptError.
-func (s *Store) rowError(g *segment, key string, err error) error {
-	var c *CorruptError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &c):
-		return err
-	}
-	return s.markCorrupt(g, key, missing(err))
+	return s.readBack(g, key.String(), err)
 }
 
 // rowsOf iterates over the rows of a prefix, in order, with a copy of each key.

@@ -14,6 +14,7 @@ type snapshot struct {
 	sealed   chainEnd      // what the segments hold
 	recent   []recentBlock // of heights sealed.blocks, sealed.blocks+1, ...
 	top      chainEnd
+	unlisted *CorruptError // of a segment whose hashes are in no table; nil when there is none
 
 	refs    int      // open views; guarded by Store.mu
 	garbage [][]byte // rows that this snapshot or an older one names, and the next one does not; guarded by Store.mu
@@ -25,6 +26,8 @@ type segment struct {
 	prev, hash  chain.Hash // parent of the first block, hash of the last
 	checked     atomic.Uint32
 	corrupt     atomic.Pointer[CorruptError] // nil while nothing wrong was found
+	unlisted    bool                         // its hashes are in no table
+	cut         atomic.Bool                  // its blocks have left the index: its rows may be deleted or be others' by now
 }
 
 func (g *segment) count() int { return int(g.last-g.first) + 1 }
@@ -78,6 +81,21 @@ func (s *snapshot) endAt(n chain.Height) chainEnd {
 	}
 	r := s.recentAt(n - 1)
 	return chainEnd{blocks: n, hash: r.hash, sizes: r.sizes}
+}
+
+// child returns a snapshot of the same chain that the writer changes and publishes.
+func (s *snapshot) child() *snapshot {
+	return &snapshot{segments: s.segments, sealed: s.sealed, recent: s.recent, top: s.top, unlisted: s.unlisted}
+}
+
+// findUnlisted returns what is wrong with a segment whose hashes are in no table, nil when there is none.
+func (s *snapshot) findUnlisted() *CorruptError {
+	for _, g := range s.segments {
+		if g.unlisted {
+			return g.corrupt.Load()
+		}
+	}
+	return nil
 }
 
 // acquire takes a reference to the current snapshot, or returns nil when the index is empty.

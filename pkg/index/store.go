@@ -33,7 +33,6 @@ type Store struct {
 	corrupt  atomic.Int64          // segments found corrupt since Open
 	buffers  chain.BufferPool
 	kept     keeper
-	unlisted *CorruptError // a segment whose hashes are in no table; set by Open, nil when there is none
 
 	mu        sync.Mutex
 	snapshots []*snapshot // oldest first, the last one is current; guarded by mu, and so are their refs and garbage

@@ -81,11 +81,18 @@ func (k *keeper) queued(hash chain.Hash) *chain.TreeState {
 // PutSubtreeRoots keeps the roots of a pool's first subtrees: roots[0] is that of index 0. Their completing blocks must be those of the
 // chain that a view of this store showed; they are kept as far as they still are. It may be called by any goroutine.
 func (s *Store) PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) {
+	cur := s.current.Load()
+	known := cur.holding(roots)
+	if !s.sealedHolds(cur, known) {
+		return
+	}
 	k := &s.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if cur.cutOff() {
+		return
+	}
 	r := &k.roots[pool]
-	known := s.current.Load().holding(roots)
 	if len(known) > r.saved { // what is saved stays: it is below the sealed height
 		r.list = append(r.list[:r.saved:r.saved], known[r.saved:]...)
 	}
@@ -93,15 +100,33 @@ func (s *Store) PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) {
 
 // holding returns the first of the roots, as far as their completing blocks are on this chain. Those of sealed blocks are taken for true.
 func (s *snapshot) holding(roots []chain.SubtreeRoot) []chain.SubtreeRoot {
-	n, _ := slices.BinarySearchFunc(roots, s.sealed.blocks, func(r chain.SubtreeRoot, h chain.Height) int {
-		return cmp.Compare(r.Completing.Height, h)
-	})
+	n := rootsBelow(roots, s.sealed.blocks)
 	for ; n < len(roots); n++ {
 		if id := roots[n].Completing; id.Height >= s.top.blocks || s.recentAt(id.Height).hash != id.Hash {
 			break
 		}
 	}
 	return roots[:n:n]
+}
+
+// sealedHolds tells whether the last of the roots that a sealed block completed is of this very chain, and so all before it: the index
+// may have been cut, and have grown again, since somebody looked.
+func (s *Store) sealedHolds(snap *snapshot, roots []chain.SubtreeRoot) bool {
+	n := rootsBelow(roots, snap.sealed.blocks)
+	if n == 0 {
+		return true
+	}
+	v := view{store: s, snap: snap}
+	hash, err := v.hashAt(roots[n-1].Completing.Height)
+	return err == nil && hash == roots[n-1].Completing.Hash
+}
+
+// rootsBelow counts the roots whose completing blocks are below a height.
+func rootsBelow(roots []chain.SubtreeRoot, n chain.Height) int {
+	i, _ := slices.BinarySearchFunc(roots, n, func(r chain.SubtreeRoot, h chain.Height) int {
+		return cmp.Compare(r.Completing.Height, h)
+	})
+	return i
 }
 
 // TreeState implements chain.View with what was kept. ErrUnavailable says that others have to be asked.
@@ -170,6 +195,9 @@ func (v *view) SubtreeRoots(_ context.Context, pool chain.Pool, start, limit uin
 	roots := k.roots[pool].list
 	k.mu.Unlock()
 	roots = v.snap.holding(roots)
+	if v.snap.cutOff() {
+		return nil, fmt.Errorf("sealed blocks were cut off the index: %w", chain.ErrReorged)
+	}
 
 	all := uint64(v.snap.top.sizes.Of(pool) / chain.SubtreeLeaves)
 	end := all

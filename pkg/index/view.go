@@ -45,8 +45,8 @@ func (v *view) HeightOf(_ context.Context, hash chain.Hash) (chain.Height, error
 			lost = err
 		}
 	}
-	if lost == nil && v.store.unlisted != nil {
-		lost = v.store.unlisted
+	if lost == nil && v.snap.unlisted != nil {
+		lost = v.snap.unlisted
 	}
 	if lost != nil {
 		return 0, fmt.Errorf("look for block %s: %w", hash, lost)

@@ -67,8 +67,9 @@ func (s *Store) connect(r *recentBatch) error {
 		return fmt.Errorf("connect blocks %s to %s: %w", r.ids[0], r.end.tip(), err)
 	}
 	s.net = net
-	cur := s.current.Load()
-	s.publish(&snapshot{segments: cur.segments, sealed: cur.sealed, recent: append(cur.recent, r.blocks...), top: r.end}, nil)
+	snap := s.current.Load().child()
+	snap.recent, snap.top = append(snap.recent, r.blocks...), r.end
+	s.publish(snap, nil)
 	return nil
 }
 
@@ -117,9 +118,10 @@ func (s *Store) applySegment(b *batch, a *assembler, next state) error {
 func (s *Store) publishSegment(a *assembler, recent []recentBlock, garbage [][]byte) {
 	hashes := s.hashes.Load().with(appendEntries(nil, a.first, a.prefixes))
 	s.hashes.Store(&hashes)
-	cur := s.current.Load()
-	g := &segment{first: a.first, last: a.next - 1, prev: a.prev, hash: a.last}
-	s.publish(&snapshot{segments: append(cur.segments, g), sealed: s.state.sealed, recent: recent, top: s.state.top}, garbage)
+	snap := s.current.Load().child()
+	snap.segments = append(snap.segments, &segment{first: a.first, last: a.next - 1, prev: a.prev, hash: a.last})
+	snap.sealed, snap.recent, snap.top = s.state.sealed, recent, s.state.top
+	s.publish(snap, garbage)
 }
 
 // seal moves the oldest recent blocks below height limit into one segment, if they fill one, or, with partial, all the same.
@@ -195,7 +197,9 @@ func (s *Store) rewind(n chain.Height) error {
 		garbage = append(garbage, recentKey{Height: n + chain.Height(i), Hash: r.hash}.bytes())
 	}
 	// The capacity ends where the chain does: the next block must not overwrite what older snapshots see.
-	s.publish(&snapshot{segments: cur.segments, sealed: cur.sealed, recent: cur.recent[:kept:kept], top: next.top}, garbage)
+	snap := cur.child()
+	snap.recent, snap.top = cur.recent[:kept:kept], next.top
+	s.publish(snap, garbage)
 	return nil
 }
 
