@@ -91,8 +91,8 @@ func outageTable() string {
 			names = append(names, m.name)
 		}
 	}
-	fmt.Fprintf(&b, "### Zebra as a whole\n\nIn each of these ways: %s. In the last two columns it is hung, and the client's deadline is %v.\n\n",
-		strings.Join(names, ", "), hungDeadline)
+	fmt.Fprintf(&b, "### Zebra as a whole\n\nIn each of these ways: %s. In the last two columns it is hung, and the client's deadline is %v. "+
+		"A restart of zsidecar while the node is gone changes nothing with a complete index.\n\n", strings.Join(names, ", "), hungDeadline)
 	b.WriteString("| method | case | without an index | index complete | hung, without | hung, complete |\n|---|---|---|---|---|---|\n")
 	for _, r := range outageRows() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.method, cell(r.name),

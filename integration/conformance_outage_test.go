@@ -173,26 +173,46 @@ func testOutage(t *testing.T, m misery) {
 	} else {
 		n.Fault(m.fault)
 	}
+	var all sync.WaitGroup
 	for _, e := range envs {
-		e.awaitOutage(t)
+		all.Go(func() {
+			e.holdOutage(t, m)
+			if m.stop && !e.position.noIndex { // the other ways would take the same one once more
+				e.restart(t)
+				e.holdOutage(t, m)
+			}
+		})
 	}
+	all.Wait()
+}
+
+// restart stops the program and starts it beside the node as it is.
+func (e *env) restart(t *testing.T) {
+	t.Helper()
+	e.server.stop()
+	e.server.start()
+	e.wallet = e.server.wallet()
+	awaitComplete(t, e.server)
+}
+
+// holdOutage runs all rows at once, when the program knows that the node fails.
+func (e *env) holdOutage(t *testing.T, m misery) {
+	t.Helper()
+	e.awaitOutage(t)
 	limit := outageLimit
 	if m.name == hung {
 		limit = hungDeadline
 	}
 	var all sync.WaitGroup
-	for _, e := range envs {
-		for _, r := range outageRows() {
-			if m.name == hung {
-				r.want = r.hung
-			}
-			all.Go(func() {
-				name := e.position.name + "/" + r.method + "/" + r.name
-				if err := e.holdWithin(t.Context(), limit, r.row); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
+	for _, r := range outageRows() {
+		if m.name == hung {
+			r.want = r.hung
 		}
+		all.Go(func() {
+			if err := e.holdWithin(t.Context(), limit, r.row); err != nil {
+				t.Errorf("%s/%s/%s: %v", e.position.name, r.method, r.name, err)
+			}
+		})
 	}
 	all.Wait()
 }

@@ -172,9 +172,10 @@ type View interface {
 	Close()
 }
 
-// NodeInfo is what wallets are told of the node, from getblockchaininfo and getinfo.
+// NodeInfo is what wallets are told of the node, from getblockchaininfo, getblockhash 0 and getinfo.
 type NodeInfo struct {
 	Chain           string // "main" or "test"; Zebra says "test" for regtest too
+	Genesis         Hash   // of block 0: tells regtest from testnet
 	Tip             BlockID
 	EstimatedHeight Height // of the network's tip
 	BranchID        uint32 // consensus.chaintip: of the tip; 0 before Overwinter

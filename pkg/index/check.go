@@ -171,7 +171,7 @@ func (c *checker) run() error {
 	if c.next.hash != c.state.top.hash && !c.unknown {
 		c.problem(keyState, 0, c.state.top.blocks-1, fmt.Errorf("the tip is %s, but the last block is %s", c.state.top.tip(), c.next.tip()), doRebuild)
 	}
-	if err := c.kept(); err != nil {
+	if err := c.kept(net.genesis); err != nil {
 		return err
 	}
 	return c.others()

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -9,9 +10,16 @@ import (
 )
 
 // kept verifies what was kept beside the blocks: that each row can be read, and that subtree roots follow each other and belong to the
-// blocks that completed them.
-func (c *checker) kept() error {
-	err := c.rows(prefixTree, func(item *badger.Item) error {
+// blocks that completed them. genesis is that of meta/network.
+func (c *checker) kept(genesis chain.Hash) error {
+	err := readRow(c.txn, keyNode.bytes(), func(row []byte) error {
+		_, err := decodeNode(row, genesis)
+		return err
+	})
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		c.problem(keyNode, 0, 0, err, doAgain)
+	}
+	err = c.rows(prefixTree, func(item *badger.Item) error {
 		key, err := parseTreeKey(item.Key())
 		if err == nil {
 			err = item.Value(func(v []byte) error {

@@ -36,7 +36,7 @@ func (b *batch) put(key, value []byte) {
 func (s *Store) apply(b *batch, next state) error {
 	next.seq = s.state.seq + 1
 	next.complete = s.complete.Load()
-	kept := s.kept.take(b, s.current.Load(), next)
+	kept := s.kept.take(b, s.current.Load(), next, s.net.genesis)
 	due := s.takeDue(commitDeletes)
 	b.deletes = append(b.deletes, due...)
 	b.put(keyState.bytes(), next.encode())

@@ -20,6 +20,7 @@ const (
 	keyFormat  metaKey = "meta/format"  // format version
 	keyNetwork metaKey = "meta/network" // genesis hash and network name
 	keyState   metaKey = "meta/state"   // tip, tree sizes, sealed height: moves with every commit
+	keyNode    metaKey = "meta/node"    // what the node has said of itself
 )
 
 func (k metaKey) bytes() []byte { return []byte(k) }

@@ -66,6 +66,7 @@ func TestLayouts(t *testing.T) {
 	}{
 		{"format version", keyFormat.bytes(), encodeFormat(FormatVersion)},
 		{"network", keyNetwork.bytes(), network{genesis: hashOf(0xe0), name: "main"}.encode()},
+		{"node", keyNode.bytes(), layoutNode()},
 		{"state", keyState.bytes(), layoutState().encode()},
 		{"segment of blocks 100 to 102", segmentKey(102).bytes(), segment},
 		{"transparent row of blocks 100 to 102", transparentKey(102).bytes(), transparent},
@@ -137,7 +138,7 @@ func TestRowsDecodeAgain(t *testing.T) {
 
 // verifyRow decodes a row as the kind of its key, and verifies all of it.
 func verifyRow(kind byte, row []byte) error {
-	switch kind % 8 {
+	switch kind % rowKinds {
 	case 0:
 		_, err := decodeFormat(row)
 		return err
@@ -172,19 +173,41 @@ func verifyRow(kind byte, row []byte) error {
 	case 6:
 		_, err := decodeTree(treeKey{}, row)
 		return err
-	default:
+	case 7:
 		_, err := decodeSubtree(row)
+		return err
+	default:
+		_, err := decodeNode(row, hashOf(0xe0))
 		return err
 	}
 }
+
+const rowKinds = 9
 
 func layoutRows() [][]byte {
 	segment, transparent := layoutAssembler().rows()
 	first := layoutBlocks()[0]
 	return [][]byte{
 		encodeFormat(FormatVersion), network{genesis: hashOf(1), name: "main"}.encode(), layoutState().encode(),
-		segment, transparent, appendRecentRow(nil, first.Block, first.sizes), layoutTree(), layoutSubtree(),
+		segment, transparent, appendRecentRow(nil, first.Block, first.sizes), layoutTree(), layoutSubtree(), layoutNode(),
 	}
+}
+
+func layoutNodeInfo() chain.NodeInfo {
+	return chain.NodeInfo{
+		Chain: "main", Genesis: hashOf(0xe0), Tip: chain.BlockID{Height: 1202, Hash: hashOf(0x40)}, EstimatedHeight: 1204, BranchID: 0x77190ad9,
+		Upgrades: []chain.Upgrade{{BranchID: 0x5ba81b19, Name: "Overwinter", Height: 3}, {BranchID: 0x0badcafe, Name: "Canto", Height: 9000, Pending: true}},
+		Build:    "v7.0.0", Subversion: "/Zebra:7.0.0/",
+	}
+}
+
+func layoutNode() []byte {
+	info := layoutNodeInfo()
+	row, err := encodeNode(&info)
+	if err != nil {
+		panic(err)
+	}
+	return row
 }
 
 // TestEveryFlippedBitIsFound changes each bit of each row, cuts it short everywhere and makes it longer.
@@ -217,14 +240,14 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 func FuzzDecodeRow(f *testing.F) {
 	for kind, row := range layoutRows() {
 		f.Add(append([]byte{byte(kind)}, row...))
-		f.Add(append([]byte{byte(kind + 6)}, row...))
+		f.Add(append([]byte{byte(kind + rowKinds)}, row...))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) < 9 || len(in) > 1<<16 {
 			return
 		}
 		kind, row := in[0], slices.Clone(in[1:])
-		if kind/6%2 == 1 {
+		if kind/rowKinds%2 == 1 {
 			fixChecksums(kind, row)
 		}
 		_ = verifyRow(kind, row)
@@ -232,7 +255,7 @@ func FuzzDecodeRow(f *testing.F) {
 }
 
 func fixChecksums(kind byte, row []byte) {
-	if kind%6 != 3 {
+	if kind%rowKinds != 3 {
 		sealCRC(row)
 		return
 	}

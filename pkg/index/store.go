@@ -101,7 +101,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	var errs []error
-	if s.due() > 0 || s.complete.Load() != s.state.complete || s.kept.waiting(s.state) {
+	if s.due() > 0 || s.complete.Load() != s.state.complete || s.kept.waiting(s.state, s.net.genesis) {
 		// On a full disk the next Open does it.
 		if err := s.saveState(); !errors.Is(err, ErrDiskFull) {
 			errs = append(errs, err)

@@ -25,6 +25,7 @@ type keeper struct {
 	rows  map[chain.Hash]struct{} // committed
 	order []chain.Hash            // of them, oldest first
 	roots [chain.Ironwood + 1]keptRoots
+	node  keptNode
 }
 
 // queuedTree is a tree state on its way to its row.
@@ -218,15 +219,20 @@ type taken struct {
 	trees   int // the first ones of the queue
 	evicted int // the oldest rows
 	roots   [chain.Ironwood + 1]int
+	node    nodeRow
 }
 
-// take adds what waits to a commit that leads to the given state. The writer calls it, and done after the commit.
-func (k *keeper) take(b *batch, cur *snapshot, next state) (t taken) {
+// take adds what waits to a commit that leads to the given state of the chain of that genesis block, if it is known yet. The writer calls it, and done after the commit.
+func (k *keeper) take(b *batch, cur *snapshot, next state, genesis chain.Hash) (t taken) {
 	if next.top.blocks == 0 {
 		return t // the database says what it is with its first block
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if row, ok := k.node.due(genesis); ok {
+		t.node = row
+		b.put(keyNode.bytes(), row.row)
+	}
 	t.trees = len(k.queue)
 	for _, q := range k.queue {
 		b.put(treeKey(q.ID.Hash).bytes(), q.row)
@@ -265,16 +271,20 @@ func (k *keeper) done(t taken) {
 	for pool, n := range t.roots {
 		k.roots[pool].saved += n
 	}
+	if t.node.row != nil {
+		k.node.done(t.node)
+	}
 }
 
-// waiting tells whether a commit of the given state would take something along.
-func (k *keeper) waiting(s state) bool {
+// waiting tells whether a commit of the given state of the chain of that genesis block would take something along.
+func (k *keeper) waiting(s state, genesis chain.Hash) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.top.blocks == 0 {
 		return false
 	}
-	return len(k.queue) > 0 || slices.ContainsFunc(k.roots[:], func(r keptRoots) bool {
+	_, node := k.node.due(genesis)
+	return node || len(k.queue) > 0 || slices.ContainsFunc(k.roots[:], func(r keptRoots) bool {
 		return r.saved < len(r.list) && r.list[r.saved].Completing.Height < s.sealed.blocks
 	})
 }
@@ -319,6 +329,10 @@ func (s *Store) loadKept(txn *badger.Txn, snap *snapshot) (unusable [][]byte, er
 			s.o.Logger.Warn("a subtree root of the index cannot be used: it is asked for again", "key", id.String(), "error", err)
 			unusable = append(unusable, key)
 		}
+	}
+	if err := k.node.load(txn, s.net.genesis); err != nil {
+		s.o.Logger.Warn("what the node has said of itself cannot be read in the index: it is asked again", "key", keyNode.String(), "error", err)
+		unusable = append(unusable, keyNode.bytes())
 	}
 	return unusable, nil
 }

@@ -16,8 +16,6 @@ import (
 
 // AddressNode answers what the node knows of transparent addresses, which are given in Base58Check, at most maxAddresses of them.
 type AddressNode interface {
-	// GenesisHash is the hash of block 0, which tells testnet from regtest.
-	GenesisHash(ctx context.Context) (chain.Hash, error)
 	// AddressBalance is the sum of the unspent outputs in zatoshis.
 	AddressBalance(ctx context.Context, addresses []string) (int64, error)
 	// AddressTransactions yields the transactions of the blocks from..to that touch the address, in chain order, some at a time.
@@ -40,15 +38,11 @@ func (r *addressReader) network(ctx context.Context) (chain.Network, error) {
 	if n := r.known.Load(); n != 0 {
 		return chain.Network(n), nil
 	}
-	info, err := r.info.get(ctx)
+	info, err := r.info.lasting(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask the node for its network: %w", err)
 	}
-	genesis, err := r.node.GenesisHash(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("ask the node for its network: %w", err)
-	}
-	n, err := chain.NetworkOf(info.Chain, genesis)
+	n, err := chain.NetworkOf(info.Chain, info.Genesis)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", err, chain.ErrNode)
 	}

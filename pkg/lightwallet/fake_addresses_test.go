@@ -12,8 +12,6 @@ import (
 
 // fakeAddresses is what a fakeNode knows of transparent addresses: the same of each, and that it was asked.
 type fakeAddresses struct {
-	genesis chain.Hash // the zero Hash: cannot be asked
-
 	mu    sync.Mutex
 	asked []string // guarded by mu
 	txs   []chain.LocatedTransaction
@@ -34,13 +32,6 @@ func (f *fakeAddresses) questions() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.asked)
-}
-
-func (f *fakeAddresses) GenesisHash(context.Context) (chain.Hash, error) {
-	if f.genesis == (chain.Hash{}) {
-		return chain.Hash{}, fmt.Errorf("connection refused: %w", chain.ErrUnavailable)
-	}
-	return f.genesis, nil
 }
 
 func (f *fakeAddresses) AddressBalance(ctx context.Context, addresses []string) (int64, error) {

@@ -105,57 +105,82 @@ func pending(node chain.NodeInfo, tip chain.Height) *chain.Upgrade {
 	return next
 }
 
-// nodeInfo asks the node about itself, one call at a time, and keeps the answer, or the failure, for nodeInfoFresh. Once the node has
-// answered, its last answer stands in for it whenever it is away.
+// nodeInfo asks the node about itself, one call at a time, and keeps what came of it for nodeInfoFresh. Once the node has answered, its
+// last answer stands in for it whenever it is away; until then that of an earlier run of the program does, if there is one.
 type nodeInfo struct {
 	node   Node
-	last   atomic.Pointer[nodeAnswer] // nil until the node was asked
-	asking chan struct{}              // holds one element while a call asks
+	tried  atomic.Pointer[nodeAttempt]    // nil until the node was asked
+	known  atomic.Pointer[chain.NodeInfo] // the last answer; nil until there is one
+	asking chan struct{}                  // holds one element while a call asks
 }
 
-// nodeAnswer is what came of asking, and when. It does not change.
-type nodeAnswer struct {
-	info chain.NodeInfo
-	err  error
-	at   time.Time
+// nodeAttempt says how asking ended, and when. It does not change.
+type nodeAttempt struct {
+	err error
+	at  time.Time
 }
+
+func (a *nodeAttempt) fresh() bool { return a != nil && time.Since(a.at) < nodeInfoFresh }
 
 func newNodeInfo(node Node) *nodeInfo { return &nodeInfo{node: node, asking: make(chan struct{}, 1)} }
 
+// errNoInfo ends waiting for the node, whoever asked it.
+var errNoInfo = fmt.Errorf("it has not told of itself in time: %w", chain.ErrUnavailable)
+
+// get returns what the node says of itself now, or has said last.
 func (n *nodeInfo) get(ctx context.Context) (chain.NodeInfo, error) {
-	if a := n.last.Load(); a.fresh() {
-		return a.info, a.err
+	if a := n.tried.Load(); a.fresh() {
+		return n.best(a.err)
 	}
+	patience := nodeInfoLimit
+	if n.known.Load() != nil {
+		patience = nodeInfoPatience
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, patience, errNoInfo)
+	defer cancel()
+	err := n.try(bounded)
+	if err != nil && ctx.Err() != nil {
+		return chain.NodeInfo{}, ctx.Err()
+	}
+	return n.best(err)
+}
+
+// try asks the node, unless somebody else has, and notes how that ended. That the caller has left says nothing of the node.
+func (n *nodeInfo) try(ctx context.Context) error {
 	select {
 	case n.asking <- struct{}{}:
 		defer func() { <-n.asking }()
 	case <-ctx.Done():
-		return chain.NodeInfo{}, ctx.Err()
+		return context.Cause(ctx)
 	}
-	last := n.last.Load()
-	if last.fresh() { // somebody else has asked while we waited
-		return last.info, last.err
+	if a := n.tried.Load(); a.fresh() { // somebody else has asked while we waited
+		return a.err
 	}
-	known := last != nil && last.err == nil
-	info, err := n.ask(ctx, known)
+	info, err := n.node.NodeInfo(ctx)
 	switch {
-	case err != nil && ctx.Err() != nil: // says nothing of the node
-		return chain.NodeInfo{}, ctx.Err()
-	case err != nil && known:
-		info, err = last.info, nil
+	case err == nil:
+		n.known.Store(&info)
+	case ctx.Err() != nil:
+		if err = context.Cause(ctx); err != errNoInfo {
+			return err
+		}
 	}
-	n.last.Store(&nodeAnswer{info, err, time.Now()})
-	return info, err
+	n.tried.Store(&nodeAttempt{err, time.Now()})
+	return err
 }
 
-// ask waits less long when there is something else to answer with.
-func (n *nodeInfo) ask(ctx context.Context, haveOlder bool) (chain.NodeInfo, error) {
-	if haveOlder {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, nodeInfoPatience)
-		defer cancel()
+// best returns the last answer there is, or the error.
+func (n *nodeInfo) best(err error) (chain.NodeInfo, error) {
+	if info := n.known.Load(); info != nil {
+		return *info, nil
 	}
-	return n.node.NodeInfo(ctx)
+	return chain.NodeInfo{}, err
 }
 
-func (a *nodeAnswer) fresh() bool { return a != nil && time.Since(a.at) < nodeInfoFresh }
+// lasting is get for what does not change while a chain is the same, its name and its genesis block: the node is not asked twice.
+func (n *nodeInfo) lasting(ctx context.Context) (chain.NodeInfo, error) {
+	if info := n.known.Load(); info != nil {
+		return *info, nil
+	}
+	return n.get(ctx)
+}

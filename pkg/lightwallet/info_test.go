@@ -2,6 +2,7 @@ package lightwallet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -166,7 +167,7 @@ func TestNodeInfoCallerLeaves(t *testing.T) {
 		node.answer.Store(&info)
 		node.wait = func(ctx context.Context) error {
 			select {
-			case <-time.After(time.Minute):
+			case <-time.After(nodeInfoLimit / 2):
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -208,9 +209,8 @@ func TestAskNodeAheadOfWallets(t *testing.T) {
 	s := start(t, &fakeSource{blocks: fakeBlocks(tip + 1)})
 	info := fakeInfo()
 	s.node.answer.Store(&info)
-	s.node.genesis = chain.Hash{1}
-	if err := s.AskNode(t.Context()); err != nil {
-		t.Fatal(err)
+	if got, err := s.AskNode(t.Context()); err != nil || got.Build != info.Build {
+		t.Fatal(got, err)
 	}
 	s.node.answer.Store(nil)
 	time.Sleep(nodeInfoFresh + 10*time.Millisecond)
@@ -218,4 +218,60 @@ func TestAskNodeAheadOfWallets(t *testing.T) {
 	if err != nil || got.BlockHeight != tip || got.ZcashdBuild != info.Build {
 		t.Errorf("GetLightdInfo after the node went away: %v, %v", got, err)
 	}
+}
+
+// What an earlier run has heard counts until the node answers, and never instead of what it has answered.
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeNode{}
+		cache := newNodeInfo(node)
+		requireBuild := func(want string) {
+			t.Helper()
+			if info, err := cache.get(t.Context()); err != nil || info.Build != want {
+				t.Errorf("got %+v, %v; want build %s", info, err, want)
+			}
+		}
+		if _, err := cache.get(t.Context()); err == nil {
+			t.Fatal("the node is away")
+		}
+		older := chain.NodeInfo{Build: "older"}
+		(&Server{node: cache}).Remember(older)
+		requireBuild("older") // at once, though the failure is fresh
+		time.Sleep(nodeInfoFresh)
+		requireBuild("older")
+		info := fakeInfo()
+		node.answer.Store(&info)
+		time.Sleep(nodeInfoFresh)
+		requireBuild(info.Build)
+		(&Server{node: cache}).Remember(older)
+		requireBuild(info.Build)
+		node.answer.Store(nil)
+		time.Sleep(time.Hour)
+		requireBuild(info.Build)
+	})
+}
+
+// A node that hangs is waited for once, however often those who ask it leave, and all get the same answer.
+func TestNodeInfoHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeNode{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		cache := newNodeInfo(node)
+		began := time.Now()
+		var wg sync.WaitGroup
+		impatient, leave := context.WithTimeout(t.Context(), nodeInfoLimit-time.Second)
+		defer leave()
+		wg.Go(func() { _, _ = cache.get(impatient) })
+		synctest.Wait() // it asks
+		for range 20 {
+			wg.Go(func() {
+				_, err := cache.get(t.Context())
+				if d := time.Since(began); !errors.Is(err, chain.ErrUnavailable) || d != nodeInfoLimit {
+					t.Errorf("%v after %s", err, d)
+				}
+			})
+		}
+		wg.Wait()
+	})
 }

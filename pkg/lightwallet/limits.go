@@ -62,6 +62,8 @@ const (
 const (
 	// What the node says of itself changes with each block at most, and wallets ask for it at every start.
 	nodeInfoFresh = time.Second
+	// The protocol's time for a question of this kind, to whoever it was put.
+	nodeInfoLimit = 10 * time.Second
 	// With an older answer at hand it is better to give that than to wait longer for a node that hangs.
 	nodeInfoPatience = 3 * time.Second
 	// Told to clients that met a full queue. A queue turns over in about this time.

@@ -71,8 +71,6 @@ type Server struct {
 	log      *slog.Logger
 	framed   bool
 	stopping context.CancelFunc // ends the streams that have no end of their own
-
-	addresses *addressReader
 }
 
 // service has the methods of the protocol that are built; the embedded type answers UNIMPLEMENTED for the others.
@@ -136,8 +134,6 @@ func newServer(o Options, fallback bool) (*Server, error) {
 		log:      o.Logger,
 		framed:   !fallback,
 		stopping: stop,
-
-		addresses: &addressReader{node: o.Node, info: node},
 	}
 	guarded := registrar{s.grpc, s.guard}
 	guarded.RegisterService(walletService(), &service{
@@ -145,7 +141,7 @@ func newServer(o Options, fallback bool) (*Server, error) {
 		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
 		chainName: o.ChainName, donationAddress: o.DonationAddress,
 		getBlockPools: o.GetBlockPools, fallback: fallback,
-		addresses: s.addresses, turns: newTurns(), maxUnaryReply: o.MaxUnaryReply, ping: o.Ping,
+		addresses: &addressReader{node: o.Node, info: node}, turns: newTurns(), maxUnaryReply: o.MaxUnaryReply, ping: o.Ping,
 	})
 	guarded.RegisterService(&indexrpc.IndexedTipService_ServiceDesc, &tipService{source: o.Source, stopping: stopping})
 	healthpb.RegisterHealthServer(guarded, s.health)
@@ -248,14 +244,12 @@ func (s *Server) SetServing(serving bool) {
 }
 
 // AskNode asks the node about itself, as GetLightdInfo does, and keeps the answer: should the node go away before a wallet has asked,
-// GetLightdInfo still has something to say, and addresses are told from those of other networks. It fails as Node.NodeInfo does.
-func (s *Server) AskNode(ctx context.Context) error {
-	if _, err := s.node.get(ctx); err != nil {
-		return err
-	}
-	_, err := s.addresses.network(ctx)
-	return err
-}
+// GetLightdInfo still has something to say, and addresses are told from those of other networks. It returns the last answer there is,
+// and fails as Node.NodeInfo does when there is none.
+func (s *Server) AskNode(ctx context.Context) (chain.NodeInfo, error) { return s.node.get(ctx) }
+
+// Remember brings in what AskNode returned in an earlier run of the program, which counts until the node answers.
+func (s *Server) Remember(info chain.NodeInfo) { s.node.known.CompareAndSwap(nil, &info) }
 
 // Stop says NOT_SERVING, takes no new calls, waits for those in progress, and cuts them off when ctx ends. When it returns, no
 // handler runs.

@@ -84,26 +84,16 @@ func (s *service) treeState(ctx context.Context, view chain.View, h chain.Height
 	}
 	network := s.chainName
 	if network == "" {
-		if network, err = s.node.chain(ctx); err != nil {
-			return nil, err
+		info, err := s.node.lasting(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask the node for the name of its chain: %w", err)
 		}
+		network = info.Chain
 	}
 	return &walletrpc.TreeState{
 		Network: network, Height: uint64(state.ID.Height), Hash: state.ID.Hash.String(), Time: state.Time,
 		SaplingTree: state.Sapling, OrchardTree: state.Orchard, IronwoodTree: state.Ironwood,
 	}, nil
-}
-
-// chain is the node's name for its chain, which it need not be asked twice.
-func (n *nodeInfo) chain(ctx context.Context) (string, error) {
-	if last := n.last.Load(); last != nil && last.err == nil {
-		return last.info.Chain, nil
-	}
-	info, err := n.get(ctx)
-	if err != nil {
-		return "", fmt.Errorf("ask the node for the name of its chain: %w", err)
-	}
-	return info.Chain, nil
 }
 
 // GetSubtreeRoots sends the roots of a pool's complete subtrees, in runs as frames.go sends blocks.

@@ -80,16 +80,16 @@ func TestCookieNotThereYet(t *testing.T) {
 		return q.result(`"` + chain.Hash{}.String() + `"`)
 	})
 	const head, tail = "getblockhash height 0 from " + fakeURL + ": ", "; Zebra writes this file when its RPC starts"
-	_, err := c.GenesisHash(t.Context())
+	_, err := c.BlockHash(t.Context(), 0)
 	wantError(t, err, Passing, head+"read the cookie: open "+file+": no such file or directory"+tail, chain.ErrUnavailable)
 	writeCookie(t, file, "")
-	_, err = c.GenesisHash(t.Context())
+	_, err = c.BlockHash(t.Context(), 0)
 	wantError(t, err, Passing, head+"cookie file "+file+" is empty"+tail, chain.ErrUnavailable)
 	writeCookie(t, file, "no cookie")
-	_, err = c.GenesisHash(t.Context())
+	_, err = c.BlockHash(t.Context(), 0)
 	wantError(t, err, Passing, head+"cookie file "+file+" holds no user:password line"+tail, chain.ErrUnavailable)
 	writeCookie(t, file, "a:b")
-	if _, err = c.GenesisHash(t.Context()); err != nil {
+	if _, err = c.BlockHash(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestUnauthorized(t *testing.T) {
 		})
 		ask := func(wantAsked int) error {
 			asked = 0
-			_, err := c.GenesisHash(t.Context())
+			_, err := c.BlockHash(t.Context(), 0)
 			if asked != wantAsked {
 				t.Errorf("asked %d times, want %d", asked, wantAsked)
 			}
@@ -201,7 +201,7 @@ func TestNoSecretsInErrors(t *testing.T) {
 				func(question) (*http.Response, error) { return page(500, "x"), nil },
 				func(question) (*http.Response, error) { return page(200, "x"), nil },
 			} {
-				_, err := fakeClient(t, Options{Auth: auth}, node).GenesisHash(t.Context())
+				_, err := fakeClient(t, Options{Auth: auth}, node).BlockHash(t.Context(), 0)
 				if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), encoded) {
 					t.Errorf("got %v", err)
 				}

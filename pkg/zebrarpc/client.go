@@ -133,9 +133,6 @@ func (c *Client) blockHash(ctx context.Context, h chain.Height, patient bool) (c
 	return hash, about(err, chain.ErrAboveTip)
 }
 
-// GenesisHash returns the hash of block 0. It tells networks apart, regtest from testnet too.
-func (c *Client) GenesisHash(ctx context.Context) (chain.Hash, error) { return c.BlockHash(ctx, 0) }
-
 // HeightOf returns the height of a block of the best chain (getblockheader). A block that Zebra does not know, or that is on a side
 // chain, is an answerable error that matches chain.ErrNotFound.
 func (c *Client) HeightOf(ctx context.Context, hash chain.Hash) (chain.Height, error) {

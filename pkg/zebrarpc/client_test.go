@@ -22,10 +22,6 @@ func TestAnswers(t *testing.T) {
 	if err != nil || tip != bc.Tip() || tip.Height != 5 {
 		t.Errorf("BestBlock: %v, %v; want %v", tip, err, bc.Tip())
 	}
-	genesis, err := c.GenesisHash(ctx)
-	if want, _ := bc.Hash(0); err != nil || genesis != want {
-		t.Errorf("GenesisHash: %v, %v; want %v", genesis, err, want)
-	}
 	for h := range tip.Height + 1 {
 		hash, err := c.BlockHash(ctx, h)
 		if want, _ := bc.Hash(h); err != nil || hash != want {
@@ -164,13 +160,17 @@ func TestNodeInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := chain.NodeInfo{Chain: "test", Tip: bc.Tip(), EstimatedHeight: 77, BranchID: 0x77190ad9, Upgrades: upgrades,
+	genesis, err := bc.Hash(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := chain.NodeInfo{Chain: "test", Genesis: genesis, Tip: bc.Tip(), EstimatedHeight: 77, BranchID: 0x77190ad9, Upgrades: upgrades,
 		Build: "9.9.9+strange", Subversion: "/NotZebra:0.0.1/"}
 	if !slices.Equal(got.Upgrades, want.Upgrades) {
 		t.Errorf("upgrades %+v, want %+v", got.Upgrades, want.Upgrades)
 	}
 	got.Upgrades, want.Upgrades = nil, nil
-	if got.Chain != want.Chain || got.Tip != want.Tip || got.EstimatedHeight != want.EstimatedHeight || got.BranchID != want.BranchID ||
+	if got.Chain != want.Chain || got.Genesis != want.Genesis || got.Tip != want.Tip || got.EstimatedHeight != want.EstimatedHeight || got.BranchID != want.BranchID ||
 		got.Build != want.Build || got.Subversion != want.Subversion {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -179,8 +179,11 @@ func TestNodeInfo(t *testing.T) {
 func TestUpgradesAreSorted(t *testing.T) {
 	t.Parallel()
 	c := fakeClient(t, Options{}, func(q question) (*http.Response, error) {
-		if q.method == "getinfo" {
+		switch q.method {
+		case "getinfo":
 			return q.result(`{"build":"b","subversion":"s","new member":[{}]}`)
+		case "getblockhash":
+			return q.result(`"` + chain.Hash{7}.String() + `"`)
 		}
 		return q.result(`{"chain":"main","blocks":0,"estimatedheight":3,"bestblockhash":"` + chain.Hash{}.String() + `","unheard":{"of":1},
 			"consensus":{"chaintip":"00000000","nextblock":"00000001"},"upgrades":{
@@ -233,7 +236,7 @@ func TestStats(t *testing.T) {
 	if _, err := c.NodeInfo(ctx); err == nil {
 		t.Fatal("getinfo should fail")
 	}
-	want := []RequestCount{{"getbestblockheightandhash", "ok", 2}, {"getblock", "answerable", 1}, {"getblockchaininfo", "ok", 1}, {"getinfo", "passing", 1}}
+	want := []RequestCount{{"getbestblockheightandhash", "ok", 2}, {"getblock", "answerable", 1}, {"getblockhash", "ok", 1}, {"getblockchaininfo", "ok", 1}, {"getinfo", "passing", 1}}
 	s := c.Stats()
 	if !slices.Equal(s.Requests, want) {
 		t.Errorf("requests %+v, want %+v", s.Requests, want)

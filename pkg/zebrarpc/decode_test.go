@@ -89,7 +89,8 @@ func TestWrongMembers(t *testing.T) {
 		"getblockheader":            `{"hash":"` + hash + `","confirmations":1,"height":1}`,
 		"getblockchaininfo": `{"chain":"main","blocks":1,"estimatedheight":2,"bestblockhash":"` + hash + `","consensus":{"chaintip":"77190ad9"},
 			"upgrades":{"77190ad9":{"name":"NU7","activationheight":1,"status":"active"}}}`,
-		"getinfo": `{"build":"b","subversion":"s"}`,
+		"getinfo":      `{"build":"b","subversion":"s"}`,
+		"getblockhash": `"` + hash + `"`,
 	}
 	for _, test := range []struct{ method, old, new, want string }{
 		{"getbestblockheightandhash", `"height":1,`, ``, "height is missing"},
@@ -116,6 +117,8 @@ func TestWrongMembers(t *testing.T) {
 		{"getblockchaininfo", `"NU7"`, `7`, "upgrades.77190ad9: name is 7, not a string"},
 		{"getblockchaininfo", `"activationheight":1,`, ``, "upgrades.77190ad9: activationheight is missing"},
 		{"getinfo", `"b"`, `{}`, "build is {}, not a string"},
+		{"getinfo", `"s"`, `7`, "subversion is 7, not a string"},
+		{"getblockhash", hash, hash[2:], "block hash"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			t.Parallel()
@@ -138,6 +141,8 @@ func TestWrongMembers(t *testing.T) {
 					_, _, err = c.TreeSizesAt(t.Context(), 1)
 				case "getblockheader":
 					_, err = c.HeightOf(t.Context(), chain.Hash{})
+				case "getblockhash":
+					_, err = c.BlockHash(t.Context(), 0)
 				default:
 					_, err = c.NodeInfo(t.Context())
 				}

@@ -8,23 +8,44 @@ import (
 	"strconv"
 
 	"github.com/valyala/fastjson"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-// NodeInfo returns what the node says of itself and of its chain (getblockchaininfo and getinfo). A node without any block names
-// genesis as its tip.
+// NodeInfo returns what the node says of itself and of its chain (getblockchaininfo, getinfo, and the hash of block 0, asked side by side:
+// a node that hangs is waited for once). A node without any block names genesis as its tip.
 func (c *Client) NodeInfo(ctx context.Context) (chain.NodeInfo, error) {
-	info, err := ask(ctx, c, &query{method: getBlockchainInfo, limit: callLimit, tries: callTries}, chainInfoOf)
-	if err != nil {
+	var (
+		info, about chain.NodeInfo // of the chain, of the node
+		genesis     chain.Hash
+	)
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		info, err = ask(ctx, c, &query{method: getBlockchainInfo, limit: callLimit, tries: callTries}, chainInfoOf)
+		return err
+	})
+	g.Go(func() (err error) {
+		about, err = ask(ctx, c, &query{method: getInfo, limit: callLimit, tries: callTries}, aboutNodeOf)
+		return err
+	})
+	g.Go(func() (err error) {
+		genesis, err = c.BlockHash(ctx, 0)
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return chain.NodeInfo{}, err
 	}
-	_, err = ask(ctx, c, &query{method: getInfo, limit: callLimit, tries: callTries}, func(v *fastjson.Value) (_ struct{}, err error) {
-		if info.Build, err = stringOf(v, "build"); err == nil {
-			info.Subversion, err = stringOf(v, "subversion")
-		}
-		return struct{}{}, err
-	})
+	info.Genesis, info.Build, info.Subversion = genesis, about.Build, about.Subversion
+	return info, nil
+}
+
+// aboutNodeOf reads what getinfo says of the program.
+func aboutNodeOf(v *fastjson.Value) (info chain.NodeInfo, err error) {
+	if info.Build, err = stringOf(v, "build"); err != nil {
+		return info, err
+	}
+	info.Subversion, err = stringOf(v, "subversion")
 	return info, err
 }
 

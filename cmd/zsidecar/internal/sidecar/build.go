@@ -51,8 +51,12 @@ func (s *Sidecar) buildIndex(ctx context.Context) error {
 	if store == nil {
 		return err
 	}
+	if info, ok := store.NodeInfo(); ok {
+		s.wallets.Remember(info)
+	}
 	s.store.Store(store)
 	s.joined.SetIndex(store)
+	close(s.opened)
 	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{Logger: s.Log.With("zebra", s.client.URL())})
 	s.builder.Store(builder)
 	g, ctx := errgroup.WithContext(ctx)

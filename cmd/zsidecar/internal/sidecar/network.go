@@ -14,10 +14,7 @@ func (s *Sidecar) checkNetwork(ctx context.Context) error {
 		changed := s.client.Changed()
 		info, err := s.client.NodeInfo(ctx)
 		if err == nil {
-			var genesis chain.Hash
-			if genesis, err = s.client.BlockHash(ctx, 0); err == nil {
-				return compareNetwork(s.Config.Network, s.client.URL(), networkOf(info.Chain, genesis))
-			}
+			return compareNetwork(s.Config.Network, s.client.URL(), networkOf(info))
 		}
 		select {
 		case <-ctx.Done():
@@ -29,10 +26,10 @@ func (s *Sidecar) checkNetwork(ctx context.Context) error {
 }
 
 // networkOf names a node's network as the setting does; a chain that nobody knows keeps its name.
-func networkOf(chainName string, genesis chain.Hash) string {
-	n, err := chain.NetworkOf(chainName, genesis)
+func networkOf(info chain.NodeInfo) string {
+	n, err := chain.NetworkOf(info.Chain, info.Genesis)
 	if err != nil {
-		return chainName
+		return info.Chain
 	}
 	return n.String()
 }

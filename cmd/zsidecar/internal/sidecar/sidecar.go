@@ -58,6 +58,7 @@ type Sidecar struct {
 	http     net.Listener // nil: no HTTP port
 
 	store    atomic.Pointer[index.Store] // nil until it is open
+	opened   chan struct{}               // closed when it is
 	noRoom   atomic.Pointer[error]       // why it could not be opened on a full disk, nil if it could at once
 	builder  atomic.Pointer[index.Builder]
 	beat     atomic.Int64 // when the status loop last ran, Unix nanoseconds
@@ -85,7 +86,7 @@ func New(o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sidecar{Options: o, client: client, tls: certificate}
+	s := &Sidecar{Options: o, client: client, tls: certificate, opened: make(chan struct{})}
 	s.joined = passthrough.NewJoined(passthrough.New(client))
 	s.mempool = mempool.New(client, mempool.Options{Tip: s.servedTip, Logger: o.Log})
 	s.registry = ops.NewRegistry(o.Build, s.readings)

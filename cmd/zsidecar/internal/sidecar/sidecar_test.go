@@ -234,7 +234,7 @@ func TestNetworkOf(t *testing.T) {
 		genesis chain.Hash
 		want    string
 	}{{"main", chain.Hash{1}, "main"}, {"test", chain.Hash{1}, "test"}, {"test", regtest, "regtest"}, {"somethingelse", regtest, "somethingelse"}} {
-		if got := networkOf(tt.name, tt.genesis); got != tt.want {
+		if got := networkOf(chain.NodeInfo{Chain: tt.name, Genesis: tt.genesis}); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -38,12 +38,18 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 }
 
 // keepNodeInfo has the wallet server ask the node about itself at every change of the tip, so that what it says when the node goes away
-// is not old.
+// is not old, and the index keep the answer, for a start without the node.
 func (s *Sidecar) keepNodeInfo(ctx context.Context) {
+	opened := s.opened
 	for {
 		changed := s.client.Changed()
 		if s.client.Tip().Up() {
-			if err := s.wallets.AskNode(ctx); err != nil && ctx.Err() == nil {
+			info, err := s.wallets.AskNode(ctx)
+			store := s.store.Load()
+			switch {
+			case err == nil && store != nil:
+				store.PutNodeInfo(info)
+			case err != nil && ctx.Err() == nil:
 				s.Log.Debug("ask the node about itself", "err", err)
 			}
 		}
@@ -51,6 +57,8 @@ func (s *Sidecar) keepNodeInfo(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-opened:
+			opened = nil
 		}
 	}
 }
