@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates proto/walletrpc and proto/indexrpc from proto/*.proto. With --check it changes nothing and fails, showing the difference, when the
+# Regenerates the Go packages in proto/ from proto/*.proto. With --check it changes nothing and fails, showing the difference, when the
 # committed code is not what the generators make.
 #
 # Every generator is pinned: protoc by scripts/requirements.txt, the two plugins by tools/go.mod.
@@ -29,9 +29,9 @@ mkdir "$work/out"
 "$python" -m grpc_tools.protoc --proto_path=proto \
 	--plugin=protoc-gen-go="$work/bin/protoc-gen-go" --go_out="$work/out" --go_opt=module=$module \
 	--plugin=protoc-gen-go-grpc="$work/bin/protoc-gen-go-grpc" --go-grpc_out="$work/out" --go-grpc_opt=module=$module \
-	compact_formats.proto service.proto indexed_tip.proto
+	compact_formats.proto service.proto indexed_tip.proto zebra_indexer.proto
 
-for package in walletrpc indexrpc; do
+for package in walletrpc indexrpc zebraindexer; do
 	if [ $check = no ]; then
 		rm -rf "proto/$package"
 		cp -r "$work/out/proto/$package" "proto/$package"

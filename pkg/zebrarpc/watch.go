@@ -28,7 +28,8 @@ type tipWatcher struct {
 	state     atomic.Pointer[tipSnapshot]
 	following atomic.Bool
 	running   atomic.Bool
-	wake      chan struct{} // holds a token when following began
+	wake      chan struct{} // holds a token when the next poll must not wait
+	hint      atomic.Pointer[chain.BlockID]
 }
 
 // tipSnapshot is a state and the channel that is closed when it is no longer true.
@@ -51,6 +52,7 @@ func (c *Client) Watch(ctx context.Context) error {
 	defer c.tip.running.Store(false)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var hints hintJudge
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,11 +60,16 @@ func (c *Client) Watch(ctx context.Context) error {
 		case <-c.tip.wake:
 		case <-timer.C:
 		}
+		hint := c.tip.hint.Swap(nil)
 		id, err := c.BestBlock(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		c.tip.note(id, err, c.logTip)
+		if hint != nil && err == nil && hints.foreign(*hint, id) {
+			c.log.Warn("the tip stream names blocks that this node does not: are rpc.listen_addr and rpc.indexer_listen_addr those of one node?",
+				"url", c.url, "tip", id.String(), "stream", hint.String())
+		}
 		pause := c.options.PollIdle
 		if err == nil && c.tip.following.Load() {
 			pause = c.options.PollFollowing
@@ -105,10 +112,52 @@ func (c *Client) SetFollowing(following bool) {
 	if c.tip.following.Swap(following) || !following {
 		return
 	}
+	c.tip.wakeUp()
+}
+
+// Hint makes Watch poll at once, unless it knows that tip already: somebody heard of it. What the tip is, only the poll says.
+func (c *Client) Hint(tip chain.BlockID) {
+	if s := c.Tip(); s.Up() && s.ID == tip {
+		return
+	}
+	c.tip.hint.Store(&tip)
+	c.tip.wakeUp()
+}
+
+func (t *tipWatcher) wakeUp() {
 	select {
-	case c.tip.wake <- struct{}{}:
+	case t.wake <- struct{}{}:
 	default:
 	}
+}
+
+// hintJudge finds out whether hints are about another chain. Single ones are wrong in all honesty: the tip has moved on before the poll.
+type hintJudge struct {
+	since time.Time // of the first hint after the last that was right
+	count int
+	told  bool
+}
+
+// A chain is foreign when foreignHints in a row were wrong, for foreignTime.
+const (
+	foreignHints = 3
+	foreignTime  = time.Minute
+)
+
+// foreign takes a hint and what the poll after it found, and tells once when they are about different chains.
+func (j *hintJudge) foreign(hint, found chain.BlockID) bool {
+	if hint == found {
+		*j = hintJudge{}
+		return false
+	}
+	if j.count++; j.count == 1 {
+		j.since = time.Now()
+	}
+	if j.told || j.count < foreignHints || time.Since(j.since) < foreignTime {
+		return false
+	}
+	j.told = true
+	return true
 }
 
 // Tip returns what Watch found last, without waiting for anything.

@@ -189,3 +189,85 @@ func TestWatchTwice(t *testing.T) {
 		}
 	})
 }
+
+// A hint of a tip that is not known brings the next poll forward, and nothing else: the poll says what the tip is.
+func TestHint(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, node *scriptedTip, _ *bytes.Buffer) {
+		hint := func(h chain.Height, hash byte) int32 {
+			before := node.polls.Load()
+			c.Hint(chain.BlockID{Height: h, Hash: chain.Hash{hash}})
+			synctest.Wait()
+			return node.polls.Load() - before
+		}
+		if n := hint(5, 1); n != 0 {
+			t.Errorf("the known tip: %d polls", n)
+		}
+		node.set(6, 2)
+		if n := hint(6, 2); n != 1 || c.Tip().ID.Height != 6 {
+			t.Errorf("a new tip: %d polls, tip %v", n, c.Tip().ID)
+		}
+		if n := hint(1000, 9); n != 1 || c.Tip().ID.Height != 6 {
+			t.Errorf("a tip that the node does not name: %d polls, tip %v", n, c.Tip().ID)
+		}
+		node.down.Store(true)
+		if n := hint(7, 3); n != 1 || c.Tip().Up() {
+			t.Errorf("in an outage: %d polls, %+v", n, c.Tip())
+		}
+		node.down.Store(false)
+		if n := hint(6, 2); n != 1 || !c.Tip().Up() { // the node may be back
+			t.Errorf("the known tip, in an outage: %d polls, %+v", n, c.Tip())
+		}
+		before := node.polls.Load()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := node.polls.Load() - before; n != 10 {
+			t.Errorf("%d polls in 10 s without hints", n)
+		}
+	})
+}
+
+// Hints from another chain are told of once, and once more after they had been right; a chain that runs ahead of the polls is no other.
+func TestForeignHints(t *testing.T) {
+	watching(t, func(t *testing.T, c *Client, node *scriptedTip, log *bytes.Buffer) {
+		const warning = "the tip stream names blocks that this node does not"
+		warned := func(want int) {
+			t.Helper()
+			if n := strings.Count(log.String(), warning); n != want {
+				t.Fatalf("warned %d times, want %d:\n%s", n, want, log)
+			}
+		}
+		hint := func(id chain.BlockID) {
+			c.Hint(id)
+			synctest.Wait()
+		}
+		foreign := chain.BlockID{Height: 4_000_000, Hash: chain.Hash{9}}
+		for range 1000 { // fast blocks: the poll after a hint finds the next one
+			h := c.Tip().ID.Height + 1
+			node.set(h+1, 1)
+			hint(chain.BlockID{Height: h, Hash: chain.Hash{1}})
+			time.Sleep(foreignTime / 2001)
+		}
+		warned(0)
+		hint(chain.BlockID{Height: c.Tip().ID.Height, Hash: chain.Hash{2}})
+		node.set(10_000, 1)
+		hint(chain.BlockID{Height: 10_000, Hash: chain.Hash{1}}) // right
+		for range foreignHints + 2 {
+			hint(foreign)
+		}
+		warned(0)
+		time.Sleep(foreignTime)
+		hint(foreign)
+		warned(1)
+		time.Sleep(time.Hour)
+		hint(foreign)
+		warned(1)
+		node.set(10_001, 1)
+		hint(chain.BlockID{Height: 10_001, Hash: chain.Hash{1}}) // right again
+		hint(foreign)
+		time.Sleep(foreignTime)
+		hint(foreign)
+		warned(1) // two are not three
+		hint(foreign)
+		warned(2)
+	})
+}

@@ -43,7 +43,8 @@ func ClassicKeys() []ClassicKey {
 		{Path: "grpc_settings.tls.cert_path", Means: "tls_cert"},
 		{Path: "grpc_settings.tls.key_path", Means: "tls_key"},
 		{Path: "validator_settings.validator_jsonrpc_listen_address", Default: "127.0.0.1:18232", Means: "zebra", conv: classicValidator},
-		{Path: "validator_settings.validator_grpc_listen_address", Default: "127.0.0.1:18230", Note: "the tip is polled over JSON-RPC"},
+		// Zaino's default, 127.0.0.1:18230, holds for its direct backend only: here the stream has to be asked for.
+		{Path: "validator_settings.validator_grpc_listen_address", Means: "zebra_indexer"},
 		{Path: "validator_settings.validator_cookie_path", Means: "zebra_cookie"},
 		{Path: "validator_settings.validator_user", Default: "xxxxxx", Means: "zebra_user"},
 		{Path: "validator_settings.validator_password", Default: "xxxxxx", Means: passwordKey, Secret: true},

@@ -12,6 +12,7 @@ type Config struct {
 	ZebraUser         string
 	ZebraPasswordFile string
 	ZebraPassword     Secret // what ZebraPasswordFile, or Zaino's file, holds
+	ZebraIndexer      string // host:port of the node's gRPC server for indexers; empty: the tip is polled only
 
 	GRPC       string // host:port of the wallets' port
 	TLSCert    string // path of its certificate chain; empty: plain text

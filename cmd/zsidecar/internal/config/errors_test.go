@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	wantAddr = "must be host:port such as 127.0.0.1:8137"
-	wantPort = "the port must be a number from 0 (any free port) to 65535"
-	wantURL  = "must be a URL such as http://127.0.0.1:8232"
+	wantAddr   = "must be host:port such as 127.0.0.1:8137"
+	wantPort   = "the port must be a number from 0 (any free port) to 65535"
+	wantTarget = "must be host:port such as 127.0.0.1:8230"
+	wantURL    = "must be a URL such as http://127.0.0.1:8232"
 )
 
 // Every wrong value, with the whole text of the error.
@@ -38,6 +39,11 @@ func TestErrors(t *testing.T) {
 		{"port too large", "", nil, []string{"--grpc=127.0.0.1:65536"}, `flag --grpc = "127.0.0.1:65536": ` + wantPort},
 		{"port by name", "", nil, []string{"--http=:http"}, `flag --http = ":http": ` + wantPort + ", or off"},
 		{"both ports alike", "", nil, []string{"--http=h:1", "--grpc=h:1"}, `flag --http = "h:1": the gRPC and the HTTP port must differ`},
+		{"address to connect to, of no host", "", nil, []string{"--zebra-indexer=:8230"}, `flag --zebra-indexer = ":8230": ` + wantTarget},
+		{"address to connect to, of any port", "", nil, []string{"--zebra-indexer=h:0"}, `flag --zebra-indexer = "h:0": ` + wantTarget},
+		{"address to connect to, a URL", "", nil, []string{"--zebra-indexer=http://h:1"}, `flag --zebra-indexer = "http://h:1": ` + wantTarget},
+		{"Zaino's address of the indexer", "[validator_settings]\nvalidator_grpc_listen_address = \"h\"\n", nil, nil,
+			`FILE:2: validator_settings.validator_grpc_listen_address = "h": ` + wantTarget},
 		{"switch", "", nil, []string{"--no-index=perhaps"}, `flag --no-index = "perhaps": must be true or false`},
 		{"chain name with a space", "", nil, []string{"--chain-name=a b"},
 			`flag --chain-name = "a b": must be letters, digits and punctuation without spaces`},

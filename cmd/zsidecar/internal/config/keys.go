@@ -59,6 +59,14 @@ func nodeKeys() []Key {
 		{Name: "zebra_password_file", Arg: "FILE", HasFlag: true,
 			Doc: "file whose first line is the password of that user",
 			set: func(c *Config, s string) error { c.ZebraPasswordFile = s; return nil }},
+		{Name: "zebra_indexer", Arg: "ADDR", HasFlag: true,
+			Doc: "host:port of Zebra's gRPC server for indexers (`indexer_listen_addr`), from which new blocks are heard of at once; empty: they are found by polling",
+			set: func(c *Config, s string) (err error) {
+				if c.ZebraIndexer = s; s != "" {
+					c.ZebraIndexer, err = parseTarget(s)
+				}
+				return err
+			}},
 		{Name: "network", Arg: "NAME",
 			Doc: "`main`, `test` or `regtest`: refuse a node on another network; empty takes the node's",
 			set: func(c *Config, s string) (err error) {
@@ -199,6 +207,15 @@ func parseAddr(s string) (string, error) {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(n, 10) {
 		return "", fmt.Errorf("the port must be a number from 0 (any free port) to 65535")
+	}
+	return s, nil
+}
+
+// parseTarget takes an address to connect to.
+func parseTarget(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil || n == 0 || strings.ContainsAny(host, "/@ ") {
+		return "", fmt.Errorf("must be host:port such as 127.0.0.1:8230")
 	}
 	return s, nil
 }

@@ -103,6 +103,7 @@ func TestEveryOwnKey(t *testing.T) {
 zebra = "https://zebra.example:443"
 zebra_user = "u"
 zebra_password_file = "` + password + `"
+zebra_indexer = "zebra.example:8230"
 grpc = "0.0.0.0:9067"
 tls_cert = "/c.pem"
 tls_key = "/k.pem"
@@ -124,7 +125,7 @@ log_format = "json"
 log_level = "debug"
 `
 	want := Config{
-		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file",
+		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file", ZebraIndexer: "zebra.example:8230",
 		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
 		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
@@ -173,6 +174,7 @@ metrics_endpoint = "0.0.0.0:9998"
 ephemeral_finalised_state = true
 donation_address = "u1x"
 [validator_settings]
+validator_grpc_listen_address = "127.0.0.1:18230"
 validator_user = "zebra"
 validator_password = "zebra"
 [storage.database]
@@ -183,7 +185,7 @@ size = 128
 		t.Fatal(err)
 	}
 	want := Config{
-		Zebra: "http://127.0.0.1:8232", ZebraUser: "zebra", ZebraPassword: "zebra", GRPC: "127.0.0.1:8137", HTTP: "0.0.0.0:9998",
+		Zebra: "http://127.0.0.1:8232", ZebraUser: "zebra", ZebraPassword: "zebra", ZebraIndexer: "127.0.0.1:18230", GRPC: "127.0.0.1:8137", HTTP: "0.0.0.0:9998",
 		DataDir: "/app/data/zsidecar", NoIndex: true, Network: "regtest", DonationAddress: "u1x",
 		GetBlockPools: "all", MaxUnaryReplyBytes: 64 << 20, InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30, LogFormat: "text",
 	}
@@ -192,7 +194,7 @@ size = 128
 	}
 	if want := []string{
 		"z.toml:1: backend has no effect: the index is always built over JSON-RPC",
-		"z.toml:11: storage.database.size has no effect: sizes of Zaino's own database mean nothing to this index",
+		"z.toml:12: storage.database.size has no effect: sizes of Zaino's own database mean nothing to this index",
 	}; !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q, want %q", warnings, want)
 	}

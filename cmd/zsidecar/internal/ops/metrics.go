@@ -11,6 +11,7 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
 	"github.com/zsidecar/zsidecar/pkg/mempool"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc/indexer"
 )
 
 // Readings are the numbers of one moment.
@@ -21,6 +22,9 @@ type Readings struct {
 	Mempool mempool.Stats
 	Store   index.Stats // zero while the index is off or not open
 	Ready   bool
+
+	TipStream bool          // there is one
+	Tips      indexer.Stats // zero without
 }
 
 // Build names the program.
@@ -135,7 +139,14 @@ func servingMetrics() []metric {
 
 func zebraMetrics() []metric {
 	known := func(r *Readings) bool { return r.Facts.Node.Known }
+	streamed := func(r *Readings) bool { return r.TipStream }
 	return []metric{
+		gauge("zsidecar_tip_stream_running", "1 while Zebra's gRPC server for indexers tells of new tips, 0 while they are found by polling alone.",
+			func(r *Readings) float64 { return flag(r.Tips.Running) }).where(streamed),
+		counter("zsidecar_tip_stream_messages_total", "New tips that it told of.",
+			func(r *Readings) float64 { return float64(r.Tips.Messages) }).where(streamed),
+		counter("zsidecar_tip_stream_breaks_total", "How often it ended, or could not be had.",
+			func(r *Readings) float64 { return float64(r.Tips.Breaks) }).where(streamed),
 		gauge("zsidecar_node_height", "Height of the node's tip as last seen.",
 			func(r *Readings) float64 { return float64(r.Facts.Node.ID.Height) }).where(known),
 		gauge("zsidecar_node_tip_confirmed_timestamp_seconds", "When the node last named its tip.",

@@ -28,6 +28,7 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/mempool"
 	"github.com/zsidecar/zsidecar/pkg/passthrough"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc/indexer"
 )
 
 // Limits of the stop, ten seconds in all with what the index needs to end its commit.
@@ -51,6 +52,7 @@ type Sidecar struct {
 	client   *zebrarpc.Client
 	joined   *passthrough.Joined
 	mempool  *mempool.Pool
+	tips     *indexer.Stream // nil: the tip is polled only
 	wallets  *lightwallet.Server
 	registry *prometheus.Registry
 	tls      *certificate // of the gRPC port; nil: plain text
@@ -89,6 +91,9 @@ func New(o Options) (*Sidecar, error) {
 	s := &Sidecar{Options: o, client: client, tls: certificate, opened: make(chan struct{})}
 	s.joined = passthrough.NewJoined(passthrough.New(client))
 	s.mempool = mempool.New(client, mempool.Options{Tip: s.servedTip, Logger: o.Log})
+	if c.ZebraIndexer != "" {
+		s.tips = indexer.New(indexer.Options{Addr: c.ZebraIndexer, Tip: client.Hint, Logger: o.Log})
+	}
 	s.registry = ops.NewRegistry(o.Build, s.readings)
 	if s.wallets, err = lightwallet.New(lightwallet.Options{
 		Source: s.joined, Node: client, Mempool: s.mempool,
@@ -189,6 +194,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		g.Go(func() error { s.tls.follow(work); return nil })
 	}
 	g.Go(func() error { return s.client.Watch(work) })
+	if s.tips != nil {
+		g.Go(func() error { return s.tips.Run(work) })
+	}
 	g.Go(func() error { return s.mempool.Run(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
 	g.Go(func() error { s.keepNodeInfo(work); return nil })

@@ -91,10 +91,13 @@ func (s *Sidecar) readings() ops.Readings {
 	facts := s.facts()
 	r := ops.Readings{
 		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(), Mempool: s.mempool.Stats(),
-		Ready: ops.Assess(time.Now(), facts).Ready,
+		Ready: ops.Assess(time.Now(), facts).Ready, TipStream: s.tips != nil,
 	}
 	if store := s.store.Load(); store != nil {
 		r.Store = store.Stats()
+	}
+	if s.tips != nil {
+		r.Tips = s.tips.Stats()
 	}
 	return r
 }
