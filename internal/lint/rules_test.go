@@ -70,6 +70,11 @@ const served = "cmd/zsidecar/internal/sidecar"
 // simulated are the packages that only the demo and tests may reach.
 func simulated() []string { return []string{"pkg/zebrarpc/zebratest", "pkg/chain/chaintest"} }
 
+// wallClock are the files that tell somebody the time of day.
+func wallClock() []string {
+	return []string{"cmd/zsidecar/internal/ops/metrics.go", "pkg/zebrarpc/zebratest/mempool.go"}
+}
+
 // roomOf returns the room of a folder, or false.
 func roomOf(dir string) (room, bool) {
 	var found room
@@ -181,6 +186,12 @@ func checkCode(f source) (broken []string) {
 
 // forbiddenCall knows the calls that have one place.
 func forbiddenCall(f source, sel *ast.SelectorExpr) string {
+	switch sel.Sel.Name {
+	case "Unix", "UnixMilli", "UnixMicro", "UnixNano":
+		if !slices.Contains(wallClock(), f.path) {
+			return sel.Sel.Name + ": a time as a number jumps with the clock on the wall: keep the time.Time, whose differences do not"
+		}
+	}
 	pkg, ok := sel.X.(*ast.Ident)
 	if !ok || pkg.Obj != nil { // Obj is set for a local name
 		return ""

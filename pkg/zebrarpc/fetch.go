@@ -74,11 +74,12 @@ type fetch struct {
 	workers sync.WaitGroup
 	spawned atomic.Int32
 	most    int32        // workers
-	arrival atomic.Int64 // Unix nanoseconds of the last block that came
+	begun   time.Time    // of the iteration
+	arrival atomic.Int64 // of the last block that came, nanoseconds after begun: the clock on the wall may jump
 }
 
 func newFetch(ctx context.Context, c *Client, from, to chain.Height, class Class) *fetch {
-	f := &fetch{client: c, from: from, down: from > to, class: class}
+	f := &fetch{client: c, from: from, down: from > to, class: class, begun: time.Now()}
 	f.count = int(max(from, to)) - int(min(from, to)) + 1
 	// A worker that encodes a large block has given its permit back: there are more workers than permits, to use all of those meanwhile.
 	f.most = int32(min(f.count, c.options.InFlight+runtime.GOMAXPROCS(0)))
@@ -134,7 +135,7 @@ func (f *fetch) fetch(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Bloc
 		b, err := f.once(w, f.height(i), encoder)
 		now := time.Now()
 		if err == nil {
-			f.arrival.Store(now.UnixNano())
+			f.arrival.Store(int64(now.Sub(f.begun)))
 			return b, nil
 		}
 		if begun.IsZero() {
@@ -162,7 +163,8 @@ func (f *fetch) fetch(w *flowWaiter, i int, encoder *chain.Encoder) (*chain.Bloc
 
 // outOfPatience tells whether an iteration of Range should report the error of a block that has been failing since begun.
 func (f *fetch) outOfPatience(begun, now time.Time) bool {
-	return f.class == Range && now.Sub(begun) >= rangePatience && now.UnixNano()-f.arrival.Load() >= int64(rangePatience)
+	quiet := now.Sub(f.begun) - time.Duration(f.arrival.Load())
+	return f.class == Range && now.Sub(begun) >= rangePatience && quiet >= rangePatience
 }
 
 // once asks for the block of a height and encodes it. The permit for a large block goes back as soon as its body is here.

@@ -3,7 +3,6 @@ package zebrarpc
 import (
 	"errors"
 	"sync/atomic"
-	"time"
 )
 
 // Stats are a client's counters since it was made.
@@ -15,9 +14,8 @@ type Stats struct {
 	BulkLimit int   // requests of Blocks that may be at Zebra now: Options.InFlight, less after signs of overload
 	ReadAhead int64 // bytes held or reserved for Blocks now
 
-	BytesRead  uint64    // of reply bodies
-	Retries    uint64    // repeated requests
-	LastAnswer time.Time // of the last JSON-RPC answer, error or not; zero before the first
+	BytesRead uint64 // of reply bodies
+	Retries   uint64 // repeated requests
 }
 
 // RequestCount counts the questions of one method that ended in one way. Repetitions within one question are not counted here.
@@ -45,25 +43,18 @@ func outcomeName(o int) string {
 }
 
 type counters struct {
-	requests   [methodCount][outcomeCount]atomic.Uint64
-	bytesRead  atomic.Uint64
-	retries    atomic.Uint64
-	lastAnswer atomic.Int64 // Unix nanoseconds
+	requests  [methodCount][outcomeCount]atomic.Uint64
+	bytesRead atomic.Uint64
+	retries   atomic.Uint64
 }
 
-func (s *counters) succeeded(m method) {
-	s.requests[m][outcomeOK].Add(1)
-	s.lastAnswer.Store(time.Now().UnixNano())
-}
+func (s *counters) succeeded(m method) { s.requests[m][outcomeOK].Add(1) }
 
 func (s *counters) failed(m method, err error) {
 	outcome := outcomeCanceled
 	var e *Error
 	if errors.As(err, &e) {
 		outcome = int(e.Class)
-		if e.Code != 0 {
-			s.lastAnswer.Store(time.Now().UnixNano())
-		}
 	}
 	s.requests[m][outcome].Add(1)
 }
@@ -71,9 +62,6 @@ func (s *counters) failed(m method, err error) {
 // Stats returns the counters. They are read one after the other, not as one snapshot.
 func (c *Client) Stats() Stats {
 	s := Stats{BytesRead: c.stats.bytesRead.Load(), Retries: c.stats.retries.Load()}
-	if t := c.stats.lastAnswer.Load(); t != 0 {
-		s.LastAnswer = time.Unix(0, t)
-	}
 	c.permits.fill(&s)
 	for m := range c.stats.requests {
 		for o := range c.stats.requests[m] {

@@ -63,7 +63,7 @@ type Sidecar struct {
 	opened   chan struct{}               // closed when it is
 	noRoom   atomic.Pointer[error]       // why it could not be opened on a full disk, nil if it could at once
 	builder  atomic.Pointer[index.Builder]
-	beat     atomic.Int64 // when the status loop last ran, Unix nanoseconds
+	beat     atomic.Pointer[time.Time] // when the status loop last ran
 	stopping atomic.Bool
 }
 
@@ -182,7 +182,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWork()
 	g, work := errgroup.WithContext(work)
-	s.beat.Store(time.Now().UnixNano())
+	s.pulse()
 	if s.tls == nil && exposed(s.grpc) {
 		s.Log.Warn("wallets are served in plain text on an address that others may reach: give a certificate (--tls-cert), or put a proxy with TLS before it", "addr", s.GRPCAddr())
 	}

@@ -22,7 +22,7 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 	ready := false
 	for {
 		changed := s.client.Changed()
-		s.beat.Store(time.Now().UnixNano())
+		s.pulse()
 		if h := s.Health(); h.Ready != ready {
 			ready = h.Ready
 			s.wallets.SetServing(ready)
@@ -35,6 +35,12 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// pulse notes that the loop runs, with the monotonic clock: that on the wall may jump.
+func (s *Sidecar) pulse() {
+	now := time.Now()
+	s.beat.Store(&now)
 }
 
 // keepNodeInfo has the wallet server ask the node about itself at every change of the tip, so that what it says when the node goes away
@@ -108,7 +114,7 @@ func (s *Sidecar) serveHTTP(ctx context.Context) error {
 		Handler: ops.NewHandler(ops.Options{
 			Metrics: s.registry,
 			Health:  s.Health,
-			Alive:   func() bool { return time.Since(time.Unix(0, s.beat.Load())) < aliveWithin },
+			Alive:   func() bool { return time.Since(*s.beat.Load()) < aliveWithin },
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
