@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ func (p *program) checkCommand() *cobra.Command {
 		if err != nil {
 			return &codedError{exitNoCheck, err}
 		}
+		p.limitMemory(slog.New(slog.DiscardHandler))
 		report, err := index.Check(cmd.Context(), dir, index.CheckOptions{Progress: p.checkProgress()})
 		if err != nil {
 			return &codedError{exitNoCheck, err}

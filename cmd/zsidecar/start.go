@@ -46,6 +46,7 @@ func (p *program) startCommand() *cobra.Command {
 		for _, w := range warnings {
 			log.Warn(w)
 		}
+		p.limitMemory(log)
 		options := p.sidecarOptions(cfg, log, screen)
 		s, err := sidecar.New(options)
 		if err != nil {

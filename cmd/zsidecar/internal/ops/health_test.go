@@ -196,8 +196,9 @@ func TestGuideNamesMetrics(t *testing.T) {
 	}
 	registry := NewRegistry(Build{}, func() Readings {
 		return Readings{
-			Facts: Facts{Node: zebrarpc.TipState{Known: true}, Index: IndexFacts{Open: true, HasTip: true}},
-			Zebra: zebrarpc.Stats{Requests: []zebrarpc.RequestCount{{}}},
+			Facts:     Facts{Node: zebrarpc.TipState{Known: true}, Index: IndexFacts{Open: true, HasTip: true}},
+			Zebra:     zebrarpc.Stats{Requests: []zebrarpc.RequestCount{{}}},
+			TipStream: true,
 		}
 	})
 	NewRequests(registry).Observe(lightwallet.Call{})
