@@ -3,189 +3,526 @@ package index
 import (
 	"errors"
 	"flag"
-	"math/rand/v2"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 1000, "steps of the model test")
-	modelSeed  = flag.Uint64("model.seed", 1, "seed of the model test")
+	modelTotal  = flag.Int("model.steps", 10_000, "steps of the model test in all")
+	modelLength = flag.Int("model.length", 400, "steps of each script of the model test")
+	modelSeed   = flag.Uint64("model.seed", 1, "seed of the first script of the model test; each has the next one")
+	modelScript = flag.String("model.script", "", "a script that the model test printed, to run it alone")
 )
 
-// model runs random steps on a store and on plain slices of blocks.
-type model struct {
-	t      *testing.T
-	rng    *rand.Rand
-	forge  *forge
-	dir    string
-	store  *Store
-	node   *fakeNode
-	build  *Builder
-	chain  []testBlock   // what the store must hold
-	others [][]testBlock // chains that were best once
-	views  []modelView
-	steps  map[string]int
-}
-
-type modelView struct {
-	chain.View
-	chain []testBlock
-}
-
-// TestModel extends, forks, jumps back to chains that were left, falls behind, reopens, and reads through views of any age.
+// TestModel runs random scripts on a store whose builder follows a node, and compares it after every step with plain slices of blocks. A
+// script that fails is made as short as it goes, and printed.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	m := &model{t: t, rng: rand.New(rand.NewPCG(*modelSeed, 0)), forge: newForge(), dir: t.TempDir(), steps: map[string]int{}}
-	m.chain = m.forge.extend(t, nil, 1)
-	m.node = newFakeNode(m.chain)
-	m.open()
-	for range *modelSteps {
-		m.step()
-	}
-	for _, v := range m.views {
-		expectView(t, v, v.chain)
-	}
-	expectChain(t, m.store, m.chain)
-	t.Logf("%v, %d blocks at the end, %+v", m.steps, len(m.chain), m.store.Stats())
-}
-
-func (m *model) open() {
-	m.store = open(m.t, m.dir, small())
-	m.build = NewBuilder(m.store, m.node, BuilderOptions{})
-	m.build.suspect = true
-	m.sync()
-}
-
-// sync makes the builder take over the node's chain, which must succeed.
-func (m *model) sync() {
-	m.t.Helper()
-	drive(m.t, m.build, m.node)
-	m.node.with(func() { m.chain = m.node.best })
-	if tip, ok := m.store.Tip(); !ok || tip != m.chain[len(m.chain)-1].ID {
-		m.t.Fatalf("tip %v, want %v", tip, m.chain[len(m.chain)-1].ID)
-	}
-}
-
-func (m *model) step() {
-	m.t.Helper()
-	name := "extend"
-	switch dice := m.rng.IntN(100); {
-	case dice < 35:
-		m.node.set(m.forge.extend(m.t, m.chain, 1+m.rng.IntN(3)), nil)
-		m.sync()
-	case dice < 38:
-		name = "extend far"
-		m.node.set(m.forge.extend(m.t, m.chain, 10+m.rng.IntN(10)), nil)
-		m.sync()
-	case dice < 58:
-		name = "fork"
-		m.fork()
-	case dice < 68:
-		name = "jump"
-		m.jump()
-	case dice < 74:
-		name = "behind"
-		m.behind()
-	case dice < 84:
-		name = "view"
-		m.views = append(m.views, modelView{openView(m.t, m.store), m.chain})
-	case dice < 98:
-		name = "read"
-		m.read()
-	default:
-		name = "reopen"
-		m.reopen()
-	}
-	m.steps[name]++
-}
-
-// fork leaves the chain among its recent blocks for a new one, which may be shorter.
-func (m *model) fork() {
-	cut := m.rng.IntN(min(len(m.chain), int(small().SealDepth)))
-	if len(m.chain)-cut <= int(m.store.state.sealed.blocks) {
+	if *modelScript != "" {
+		s, err := parseScript(*modelScript)
+		if err == nil {
+			_, err = runScript(t, s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		return
 	}
-	m.others = append(m.others, m.chain)
-	m.node.set(m.forge.extend(m.t, m.chain[:len(m.chain)-cut], 1+m.rng.IntN(4)), nil)
-	m.sync()
-}
-
-// jump goes back to a chain that was left, or finds that it was left among sealed blocks.
-func (m *model) jump() {
-	if len(m.others) == 0 {
-		return
+	scripts := uint64(max(*modelTotal / *modelLength, 1))
+	var next atomic.Uint64
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	for range runtime.GOMAXPROCS(0) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for i := next.Add(1) - 1; i < scripts; i = next.Add(1) - 1 {
+				seed := *modelSeed + i
+				s := randomScript(seed, *modelLength)
+				m, err := runScript(t, s)
+				if err != nil {
+					next.Store(scripts) // one is enough
+					report(t, seed, s, m.at, err)
+					return
+				}
+				mu.Lock()
+				for name, n := range m.counts {
+					counts[name] += n
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	i := max(len(m.others)-1-m.rng.IntN(6), 0)
-	other := m.others[i]
-	sealed := m.store.state.sealed
-	m.node.set(other, nil)
-	if len(other) >= int(sealed.blocks) && (sealed.blocks == 0 || other[sealed.blocks-1].ID.Hash == sealed.hash) {
-		if isPrefix(other, m.chain) {
-			m.node.set(m.chain, nil) // that would be a node which is merely behind
+	t.Cleanup(func() {
+		if t.Failed() {
 			return
 		}
-		m.others = append(m.others, m.chain)
-		m.sync()
+		t.Logf("%d scripts of %d steps: %v", scripts, *modelLength, counts)
+		for _, name := range interesting {
+			if counts[name] == 0 && *modelTotal >= 10_000 {
+				t.Errorf("no script had a case of %q", name)
+			}
+		}
+	})
+}
+
+// interesting are the events that 10,000 steps must have had, or the scripts show little.
+var interesting = []string{
+	"reorg", "reorg of all recent blocks", "deep reorg", "shorter", "other network", "behind", "lost",
+	"failed commit", "lost answer", "crash in a commit", "crash", "restart", "orphan read", "tree read", "roots read", "stream over a reorg",
+}
+
+// report shrinks a script that failed at step at.
+func report(t *testing.T, seed uint64, s script, at int, err error) {
+	t.Logf("seed %d fails at step %d of %d: %v", seed, at+1, len(s), err)
+	small := shrink(s[:min(at+1, len(s))], func(s script) bool { _, err := runScript(t, s); return err != nil }, time.Minute)
+	if _, again := runScript(t, small); again != nil {
+		err = again
+	}
+	t.Errorf("%d steps of seed %d fail: %v\nto run them: go test ./pkg/index -run 'TestModel$' -model.script '%s'", len(small), seed, err, small)
+}
+
+// runScript runs one script on a new index, in a bubble whose time stands still while anything is done.
+func runScript(t *testing.T, s script) (m *model, err error) {
+	dir, err := os.MkdirTemp(scratch(t), "model-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	synctest.Test(t, func(t *testing.T) {
+		m = &model{
+			recorder: &recorder{TB: t}, dir: dir, forge: newForge(), node: newFakeNode(nil), counts: make(map[string]int),
+			known: make(map[chain.Hash][]testBlock), trees: make(map[chain.Hash]chain.TreeState),
+		}
+		m.run(s)
+	})
+	return m, m.err
+}
+
+// scratch is a folder in memory where there is one with room, since a script has thousands of commits: that they survive a loss of power is
+// for other tests.
+func scratch(t *testing.T) string {
+	const memory = "/dev/shm"
+	var fs unix.Statfs_t
+	if unix.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > 2<<30 && unix.Access(memory, unix.W_OK) == nil {
+		return memory
+	}
+	return t.TempDir()
+}
+
+// recorder is a testing.TB that keeps the first failure and lets the test go on, or ends the script.
+type recorder struct {
+	testing.TB
+	mu  sync.Mutex
+	err error
+}
+
+// scriptEnd is what a recorder panics with when a script cannot go on.
+type scriptEnd struct{}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	panic(scriptEnd{})
+}
+func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Helper()           {}
+
+func (r *recorder) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err != nil
+}
+
+// catch ends a script, or a goroutine of it, that panicked. It is to be deferred.
+func (r *recorder) catch() {
+	if p := recover(); p != nil && p != any(scriptEnd{}) {
+		r.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// model is the store under test beside what it must hold.
+type model struct {
+	*recorder
+	dir    string
+	copies int // of the index, one after each crash
+	forge  *forge
+	node   *fakeNode
+	store  *Store
+	stop   func() // ends the builder
+	counts map[string]int
+	at     int // the step that runs
+
+	known   map[chain.Hash][]testBlock // every chain that the node has had, by its last block
+	best    []testBlock                // the node's
+	chain   []testBlock                // the store's
+	others  [][]testBlock              // chains that were best once
+	away    bool                       // the node cannot be asked
+	foreign bool                       // the node is of another network
+	highest chain.Height               // of all the node's tips
+	views   []*modelView
+	streams []*modelStream
+	trees   map[chain.Hash]chain.TreeState // that were brought
+	rush    sync.WaitGroup                 // readers that run beside the builder
+
+	// Of the hook that stands around commits.
+	countdown int  // until the commit that fails; 0 for none
+	lost      bool // it takes place all the same
+	crash     bool // it is the last one
+	crashed   bool
+}
+
+func (m *model) run(s script) {
+	defer m.end()
+	defer m.catch()
+	m.forge.leaves = 20_000
+	m.forge.kind = func(b *chaintest.Builder, dst []byte, h chain.Height, prev chain.Hash, seed uint64) []byte {
+		if seed%8 == 0 {
+			return b.Mixed(dst, h, prev, seed)
+		}
+		return b.Small(dst, h, prev, seed)
+	}
+	m.node.late = func(h chain.Height) bool { return h%7 == 3 || h%11 == 4 }
+	m.setBest(m.forge.extend(m, nil, 1))
+	m.open(m.dir + "/0")
+	m.settle()
+	for i, st := range s {
+		m.at = i
+		modelSteps()[st.op].run(m, st.a, st.b)
+		if m.failed() {
+			return
+		}
+	}
+	m.at = len(s)
+	m.restart(0, 0)
+	m.expectAll(m.view())
+}
+
+// end leaves nothing behind, whatever happened.
+func (m *model) end() {
+	defer m.catch()
+	m.closeReaders()
+	if m.store == nil {
 		return
 	}
-	tip, _ := m.node.Tip()
-	if err := m.build.sync(m.t.Context(), tip); !isPrefix(other, m.chain) && !errors.Is(err, ErrDeepReorg) {
-		m.t.Fatalf("a reorg below block %d: %v", sealed.blocks, err)
-	} else if err != nil {
-		m.steps["too deep"]++
+	m.stop()
+	m.countdown, m.crashed = 0, false
+	if err := m.store.Close(); err != nil {
+		m.Errorf("close: %v", err)
 	}
-	m.node.set(m.chain, nil)
-	m.sync()
+}
+
+func modelOptions() Options {
+	o := small()
+	o.TreeStates = 12
+	return o
+}
+
+// open opens the index in dir and starts its builder.
+func (m *model) open(dir string) {
+	o := modelOptions()
+	o.commitHook, o.Genesis = m.hook, m.best[0].ID.Hash
+	s, err := Open(dir, o)
+	if err != nil {
+		m.Fatalf("open: %v", err)
+	}
+	m.store = s
+	b := NewBuilder(s, m.node, BuilderOptions{RetryFatal: time.Second, RetryPassing: time.Second, RetryDisk: time.Second})
+	ctx, cancel := contextOf(m)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer m.catch()
+		if err := b.Run(ctx); err != nil {
+			m.Errorf("the builder ended: %v", err)
+		}
+	}()
+	m.stop = sync.OnceFunc(func() { cancel(); <-done })
+}
+
+func (m *model) hook(write func() error) error {
+	if m.crashed {
+		return errInjected
+	}
+	if m.countdown == 0 {
+		return write()
+	}
+	if m.countdown--; m.countdown > 0 {
+		return write()
+	}
+	m.crashed = m.crash
+	m.count(map[bool]string{true: "crash in a commit", false: map[bool]string{true: "lost answer", false: "failed commit"}[m.lost]}[m.crash])
+	if m.lost {
+		return errors.Join(write(), errInjected)
+	}
+	return errInjected
+}
+
+func (m *model) count(event string) { m.counts[event]++ }
+
+// setBest gives the node a chain.
+func (m *model) setBest(blocks []testBlock) {
+	if len(m.best) > 0 && !isPrefix(m.best, blocks) {
+		m.others = append(m.others, m.best)
+	}
+	for i := len(blocks); i > 0 && m.known[blocks[i-1].ID.Hash] == nil; i-- {
+		m.known[blocks[i-1].ID.Hash] = blocks[:i:i]
+	}
+	m.best = blocks
+	m.highest = max(m.highest, blocks[len(blocks)-1].ID.Height)
+	m.node.set(blocks, nil)
 }
 
 func isPrefix(a, b []testBlock) bool {
 	return len(a) <= len(b) && a[len(a)-1].ID == b[len(a)-1].ID
 }
 
-// behind: the node has lost its newest blocks, as after a restart. Nothing of ours changes.
-func (m *model) behind() {
-	m.node.set(m.chain[:1+m.rng.IntN(len(m.chain))], nil)
-	tip, _ := m.node.Tip()
-	m.build.suspect = m.rng.IntN(2) == 0
-	if err := m.build.sync(m.t.Context(), tip); err != nil {
-		m.t.Fatal(err)
+// shared counts the blocks that two chains have in common.
+func shared(a, b []testBlock) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n].ID == b[n].ID {
+		n++
 	}
-	m.node.set(m.chain, nil)
-	m.sync()
+	return n
 }
 
-// read looks at one view, at a random range of it, and sometimes closes it.
-func (m *model) read() {
-	if len(m.views) == 0 {
-		m.views = append(m.views, modelView{openView(m.t, m.store), m.chain})
-	}
-	i := m.rng.IntN(len(m.views))
-	v := m.views[i]
-	if m.rng.IntN(20) == 0 {
-		expectView(m.t, v, v.chain)
-	}
-	from, to := chain.Height(m.rng.IntN(len(v.chain))), chain.Height(m.rng.IntN(len(v.chain)))
-	for name, p := range projections { // the map gives any one of them
-		got, err := read(m.t, v, from, to, p)
-		if err != nil || string(got) != string(want(m.t, v.chain, from, to, p)) {
-			m.t.Fatalf("%s: blocks %d to %d of a view: %d bytes that differ, %v", name, from, to, len(got), err)
+// settle waits until the builder has done what it can, and verifies that this is what it had to do.
+func (m *model) settle() {
+	before := m.chain
+	for tries := 0; ; tries++ {
+		synctest.Wait()
+		if m.crashed {
+			m.recoverCrash(0)
+			before = m.chain
+			continue
 		}
-		break
+		tip, ok := m.store.Tip()
+		if m.failed() || ok && tip == m.best[len(m.best)-1].ID && !m.away && !m.foreign || tries == 4 {
+			break
+		}
+		time.Sleep(1500 * time.Millisecond) // the next attempt
 	}
-	if m.rng.IntN(3) == 0 {
-		v.Close()
-		m.views = append(m.views[:i], m.views[i+1:]...)
+	m.rush.Wait()
+	if m.verify(before) {
+		m.setBest(m.chain) // the node comes back to our chain
+		m.settle()
 	}
 }
 
-func (m *model) reopen() {
-	for _, v := range m.views {
-		v.Close()
+// verify compares the store's tip with the one that it must have, and what is on the disk with what is in memory. It tells whether the
+// store cannot follow.
+func (m *model) verify(before []testBlock) (deep bool) {
+	tip, ok := m.store.Tip()
+	if !ok && len(before) == 0 && (m.away || m.foreign) {
+		return false
 	}
-	m.views = nil
-	closeAndCheck(m.t, m.store)
-	m.open()
-	expectChain(m.t, m.store, m.chain)
+	m.chain = m.known[tip.Hash]
+	if !ok || m.chain == nil || m.chain[len(m.chain)-1].ID != tip {
+		m.Fatalf("the tip is %v, %t, which the node has never had", tip, ok)
+	}
+	sealed := m.store.current.Load().sealed
+	top, common := m.best[len(m.best)-1].ID, shared(m.best, m.chain)
+	switch {
+	case m.away, m.foreign, len(before) > 0 && isPrefix(m.best, before):
+		if len(before) > 0 && tip != before[len(before)-1].ID {
+			m.Fatalf("the tip moved from %v to %v, and the node's is %v (away %t, foreign %t)", before[len(before)-1].ID, tip, top, m.away, m.foreign)
+		}
+	case common < int(sealed.blocks):
+		if err := m.store.Apart(); !errors.Is(err, ErrDeepReorg) {
+			m.Fatalf("%d shared blocks of %d sealed ones, and the store says %v", common, sealed.blocks, err)
+		}
+		m.count("deep reorg")
+		deep = true
+	default:
+		if tip != top || !m.store.Complete() || m.store.Apart() != nil {
+			m.Fatalf("the tip is %v, complete %t, apart %v; the node's is %v", tip, m.store.Complete(), m.store.Apart(), top)
+		}
+		m.countReorg(before)
+	}
+	if int(sealed.blocks) > max(0, int(m.highest)-int(small().SealDepth)) || sealed.blocks > 0 && m.chain[sealed.blocks-1].ID.Hash != sealed.hash {
+		m.Fatalf("%d blocks are sealed up to %v, with a highest tip of %d", sealed.blocks, sealed.hash, m.highest)
+	}
+	m.verifyRows()
+	m.verifyNewest(before)
+	return deep
+}
+
+func (m *model) countReorg(before []testBlock) {
+	common := shared(before, m.chain)
+	if len(before) == 0 || common == len(before) {
+		return
+	}
+	m.count("reorg")
+	if common <= int(m.store.current.Load().sealed.blocks) {
+		m.count("reorg of all recent blocks")
+	}
+	if len(m.chain) <= len(before) {
+		m.count("shorter")
+	}
+}
+
+// verifyRows compares the rows on the disk with those that snapshots name, or that are listed as to be deleted.
+func (m *model) verifyRows() {
+	s := m.store
+	disk, err := s.readState()
+	want := s.state
+	disk.complete, want.complete = false, false
+	if err != nil || disk != want || s.current.Load().top != want.top || s.current.Load().sealed != want.sealed {
+		m.Fatalf("the state on the disk is %+v, %v, and in memory %+v", disk, err, want)
+	}
+	named := make(map[string]bool)
+	s.mu.Lock()
+	lists := [][][]byte{s.garbage}
+	for _, snap := range s.snapshots {
+		for i, b := range snap.recent {
+			named[string(recentKey{Height: snap.sealed.blocks + chain.Height(i), Hash: b.hash}.bytes())] = true
+		}
+		lists = append(lists, snap.garbage)
+	}
+	segments := s.current.Load().segments
+	s.mu.Unlock()
+	for _, key := range slices.Concat(lists...) {
+		named[string(key)] = true
+	}
+	for _, g := range segments {
+		named[string(segmentKey(g.last).bytes())], named[string(transparentKey(g.last).bytes())] = true, true
+	}
+	txn := s.db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	for _, prefix := range []string{prefixRecent, prefixSegment, prefixTransparent} {
+		for key := range rowsOf(txn, prefix, false) {
+			if !named[string(key)] {
+				m.Fatalf("the row %q is named by no chain, and not listed to be deleted", key)
+			}
+		}
+	}
+}
+
+// verifyNewest reads the newest blocks, and looks for one that has just left the chain.
+func (m *model) verifyNewest(before []testBlock) {
+	v := m.view()
+	defer v.Close()
+	top := chain.Height(len(m.chain) - 1)
+	m.expectRange(v, top-min(top, 3), top, "default")
+	if n := len(before); n > 0 && shared(before, m.chain) < n {
+		if h, err := v.HeightOf(m.Context(), before[n-1].ID.Hash); !errors.Is(err, chain.ErrNotFound) {
+			m.Fatalf("the orphaned block %v is found at height %d, %v", before[n-1].ID, h, err)
+		}
+	}
+}
+
+// recoverCrash goes on with a copy of the index as a SIGKILL would leave it: Badger's logs are mapped files, so that all that was written
+// is in them.
+func (m *model) recoverCrash(a uint32) {
+	m.stop()
+	m.closeReaders()
+	disk, err := m.store.readState()
+	if err != nil {
+		m.Fatalf("read the state: %v", err)
+	}
+	m.copies++
+	old, dir := m.store.dir, fmt.Sprintf("%s/%d", m.dir, m.copies)
+	copyIndex(m, dir, old)
+	m.crashed = true // nothing more is written
+	_ = m.store.Close()
+	if err := os.RemoveAll(old); err != nil {
+		m.Fatal(err)
+	}
+	m.countdown, m.crashed = 0, false
+	if a%2 == 0 {
+		m.expectClean(dir, false)
+	}
+	m.node.with(func() { m.node.err = chain.ErrUnavailable }) // so that the builder waits until we have looked
+	m.open(dir)
+	if top := m.store.state.top; top != disk.top || m.store.state.sealed != disk.sealed {
+		m.Fatalf("after a crash the tip is %v, and %v was committed", top.tip(), disk.top.tip())
+	}
+	m.chain = nil
+	if disk.top.blocks > 0 {
+		m.chain = m.known[disk.top.hash]
+	}
+	synctest.Wait()
+	m.node.set(m.node.best, map[bool]error{true: chain.ErrUnavailable}[m.away])
+}
+
+// copyIndex copies what the sparse files of an index hold.
+func copyIndex(t testing.TB, to, from string) {
+	t.Helper()
+	entries, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+	for _, e := range entries {
+		if err == nil {
+			err = copySparse(to+"/"+e.Name(), from+"/"+e.Name())
+		}
+	}
+	if err != nil {
+		t.Fatalf("copy %s: %v", from, err)
+	}
+}
+
+func copySparse(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	info, err := in.Stat()
+	if err == nil {
+		err = out.Truncate(info.Size())
+	}
+	for pos := int64(0); err == nil && pos < info.Size(); {
+		start, err := unix.Seek(int(in.Fd()), pos, unix.SEEK_DATA)
+		if err != nil { // a hole up to the end
+			break
+		}
+		end, err := unix.Seek(int(in.Fd()), start, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(out, start), io.NewSectionReader(in, start, end-start)); err != nil {
+			return err
+		}
+		pos = end
+	}
+	return err
+}
+
+// expectClean checks an index that is closed. One that was closed properly, with no view open, has no row too many.
+func (m *model) expectClean(dir string, closed bool) {
+	r, err := Check(m.Context(), dir, CheckOptions{})
+	if err != nil || len(r.Problems) > 0 || closed && (r.UnnamedRows > 0 || r.Recovered) {
+		var problems []string
+		for _, p := range r.Problems {
+			problems = append(problems, p.String())
+		}
+		m.Fatalf("check: %v, %d rows too many, recovered %t, problems: %s", err, r.UnnamedRows, r.Recovered, strings.Join(problems, "; "))
+	}
 }

@@ -28,6 +28,7 @@ type forge struct {
 	encoder *chain.Encoder
 	kind    func(b *chaintest.Builder, dst []byte, h chain.Height, prev chain.Hash, seed uint64) []byte
 	seed    uint64
+	leaves  uint32 // Orchard leaves that every block claims to add besides its own
 	raw     []byte
 }
 
@@ -53,6 +54,7 @@ func (f *forge) extend(t testing.TB, base []testBlock, n int) []testBlock {
 		if err := f.encoder.Encode(b, h, f.raw); err != nil {
 			t.Fatalf("encode block %d: %v", h, err)
 		}
+		b.Added.Orchard += f.leaves
 		sizes, err := parent.sizes.Plus(b.Added)
 		if err != nil {
 			t.Fatal(err)
@@ -72,6 +74,7 @@ type fakeNode struct {
 
 	treeSizes func(chain.Hash, chain.TreeSizes) (chain.TreeSizes, error) // changes an answer
 	block     func(testBlock) (*chain.Block, error)                      // changes what Blocks yields
+	late      func(chain.Height) bool                                    // tells which blocks come some time after the one below them
 
 	hashAsked, sizesAsked int
 	blocksSent            int
@@ -172,7 +175,7 @@ func (n *fakeNode) Blocks(ctx context.Context, from, to chain.Height) iter.Seq2[
 				return
 			}
 			n.with(func() { n.blocksSent++ })
-			if !yield(chain.Fetched{Block: b, NextReady: h < to}, nil) {
+			if !yield(chain.Fetched{Block: b, NextReady: h < to && (n.late == nil || !n.late(h+1))}, nil) {
 				return
 			}
 		}
