@@ -216,15 +216,17 @@ func (s *Store) loadRecent(txn *badger.Txn, snap *snapshot) (unnamed [][]byte, e
 	}), nil
 }
 
-// deleteUnnamed deletes the rows that the tip does not name. A full disk puts that off.
+// deleteUnnamed deletes the rows that the tip does not name. A full disk, or a commit that fails, puts that off: they do no harm, and the
+// builder's commits delete them.
 func (s *Store) deleteUnnamed() error {
 	for s.due() > 0 {
 		err := s.saveState()
-		if errors.Is(err, ErrDiskFull) {
-			return nil
+		if errors.Is(err, ErrUnusable) {
+			return fmt.Errorf("delete rows that the tip does not name: %w", err)
 		}
 		if err != nil {
-			return fmt.Errorf("delete rows that the tip does not name: %w", err)
+			s.o.Logger.Warn("rows that the tip does not name stay for now", "rows", s.due(), "error", err)
+			return nil
 		}
 	}
 	return nil

@@ -354,6 +354,7 @@ func (m *model) someBlock(a, b uint32) testBlock {
 
 func (m *model) bringTree(a, b uint32) {
 	block := m.someBlock(a, b)
+	m.brought = append(m.brought, block)
 	m.trees[block.ID.Hash] = madeUpState(block)
 	m.store.PutTreeState(madeUpState(block))
 	v := m.view()
@@ -370,6 +371,9 @@ func (m *model) bringTree(a, b uint32) {
 func (m *model) askTree(a, b uint32) {
 	v, _ := m.pick(a)
 	block := v.blocks[len(v.blocks)-1-int(b)%len(v.blocks)]
+	if n := len(m.brought); n > 0 && b%4 > 0 { // one of the latest that were brought, or the view's block of its height
+		block = v.blocks[min(int(m.brought[max(n-1-int(a%8), 0)].ID.Height), len(v.blocks)-1)]
+	}
 	got, err := v.TreeState(m.Context(), block.ID.Height)
 	want, brought := m.trees[block.ID.Hash]
 	switch {

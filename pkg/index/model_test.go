@@ -3,20 +3,14 @@ package index
 import (
 	"errors"
 	"flag"
-	"fmt"
-	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
@@ -98,10 +92,7 @@ func report(t *testing.T, seed uint64, s script, at int, err error) {
 
 // runScript runs one script on a new index, in a bubble whose time stands still while anything is done.
 func runScript(t *testing.T, s script) (m *model, err error) {
-	dir, err := os.MkdirTemp(scratch(t), "model-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := memoryDir(t)
 	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
 		m = &model{
@@ -111,55 +102,6 @@ func runScript(t *testing.T, s script) (m *model, err error) {
 		m.run(s)
 	})
 	return m, m.err
-}
-
-// scratch is a folder in memory where there is one with room, since a script has thousands of commits: that they survive a loss of power is
-// for other tests.
-func scratch(t *testing.T) string {
-	const memory = "/dev/shm"
-	var fs unix.Statfs_t
-	if unix.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > 2<<30 && unix.Access(memory, unix.W_OK) == nil {
-		return memory
-	}
-	return t.TempDir()
-}
-
-// recorder is a testing.TB that keeps the first failure and lets the test go on, or ends the script.
-type recorder struct {
-	testing.TB
-	mu  sync.Mutex
-	err error
-}
-
-// scriptEnd is what a recorder panics with when a script cannot go on.
-type scriptEnd struct{}
-
-func (r *recorder) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = fmt.Errorf(format, args...)
-	}
-}
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	panic(scriptEnd{})
-}
-func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
-func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
-func (r *recorder) Helper()           {}
-
-func (r *recorder) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err != nil
-}
-
-// catch ends a script, or a goroutine of it, that panicked. It is to be deferred.
-func (r *recorder) catch() {
-	if p := recover(); p != nil && p != any(scriptEnd{}) {
-		r.Errorf("panic: %v\n%s", p, debug.Stack())
-	}
 }
 
 // model is the store under test beside what it must hold.
@@ -184,6 +126,7 @@ type model struct {
 	views   []*modelView
 	streams []*modelStream
 	trees   map[chain.Hash]chain.TreeState // that were brought
+	brought []testBlock                    // whose trees they are
 	rush    sync.WaitGroup                 // readers that run beside the builder
 
 	// Of the hook that stands around commits.
@@ -429,100 +372,5 @@ func (m *model) verifyNewest(before []testBlock) {
 		if h, err := v.HeightOf(m.Context(), before[n-1].ID.Hash); !errors.Is(err, chain.ErrNotFound) {
 			m.Fatalf("the orphaned block %v is found at height %d, %v", before[n-1].ID, h, err)
 		}
-	}
-}
-
-// recoverCrash goes on with a copy of the index as a SIGKILL would leave it: Badger's logs are mapped files, so that all that was written
-// is in them.
-func (m *model) recoverCrash(a uint32) {
-	m.stop()
-	m.closeReaders()
-	disk, err := m.store.readState()
-	if err != nil {
-		m.Fatalf("read the state: %v", err)
-	}
-	m.copies++
-	old, dir := m.store.dir, fmt.Sprintf("%s/%d", m.dir, m.copies)
-	copyIndex(m, dir, old)
-	m.crashed = true // nothing more is written
-	_ = m.store.Close()
-	if err := os.RemoveAll(old); err != nil {
-		m.Fatal(err)
-	}
-	m.countdown, m.crashed = 0, false
-	if a%2 == 0 {
-		m.expectClean(dir, false)
-	}
-	m.node.with(func() { m.node.err = chain.ErrUnavailable }) // so that the builder waits until we have looked
-	m.open(dir)
-	if top := m.store.state.top; top != disk.top || m.store.state.sealed != disk.sealed {
-		m.Fatalf("after a crash the tip is %v, and %v was committed", top.tip(), disk.top.tip())
-	}
-	m.chain = nil
-	if disk.top.blocks > 0 {
-		m.chain = m.known[disk.top.hash]
-	}
-	synctest.Wait()
-	m.node.set(m.node.best, map[bool]error{true: chain.ErrUnavailable}[m.away])
-}
-
-// copyIndex copies what the sparse files of an index hold.
-func copyIndex(t testing.TB, to, from string) {
-	t.Helper()
-	entries, err := os.ReadDir(from)
-	if err == nil {
-		err = os.Mkdir(to, 0o755)
-	}
-	for _, e := range entries {
-		if err == nil {
-			err = copySparse(to+"/"+e.Name(), from+"/"+e.Name())
-		}
-	}
-	if err != nil {
-		t.Fatalf("copy %s: %v", from, err)
-	}
-}
-
-func copySparse(to, from string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	info, err := in.Stat()
-	if err == nil {
-		err = out.Truncate(info.Size())
-	}
-	for pos := int64(0); err == nil && pos < info.Size(); {
-		start, err := unix.Seek(int(in.Fd()), pos, unix.SEEK_DATA)
-		if err != nil { // a hole up to the end
-			break
-		}
-		end, err := unix.Seek(int(in.Fd()), start, unix.SEEK_HOLE)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.NewOffsetWriter(out, start), io.NewSectionReader(in, start, end-start)); err != nil {
-			return err
-		}
-		pos = end
-	}
-	return err
-}
-
-// expectClean checks an index that is closed. One that was closed properly, with no view open, has no row too many.
-func (m *model) expectClean(dir string, closed bool) {
-	r, err := Check(m.Context(), dir, CheckOptions{})
-	if err != nil || len(r.Problems) > 0 || closed && (r.UnnamedRows > 0 || r.Recovered) {
-		var problems []string
-		for _, p := range r.Problems {
-			problems = append(problems, p.String())
-		}
-		m.Fatalf("check: %v, %d rows too many, recovered %t, problems: %s", err, r.UnnamedRows, r.Recovered, strings.Join(problems, "; "))
 	}
 }

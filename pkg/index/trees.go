@@ -79,24 +79,39 @@ func (k *keeper) queued(hash chain.Hash) *chain.TreeState {
 	return nil
 }
 
-// PutSubtreeRoots keeps the roots of a pool's first subtrees: roots[0] is that of index 0. Their completing blocks must be those of the
-// chain that a view of this store showed; they are kept as far as they still are. It may be called by any goroutine.
+// PutSubtreeRoots keeps the roots of a pool's first subtrees: roots[0] is that of index 0. Their completing blocks must be those of one
+// chain, that of a view of this store, maybe an old one; they are kept as far as that is still the present one. It may be called by any
+// goroutine.
 func (s *Store) PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) {
-	cur := s.current.Load()
-	known := cur.holding(roots)
-	if !s.sealedHolds(cur, known) {
-		return
-	}
 	k := &s.kept
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if cur.cutOff() {
-		return
-	}
 	r := &k.roots[pool]
-	if len(known) > r.saved { // what is saved stays: it is below the sealed height
-		r.list = append(r.list[:r.saved:r.saved], known[r.saved:]...)
+	for {
+		snap := s.current.Load()
+		known := s.verified(snap, snap.holding(roots))
+		k.mu.Lock()
+		if s.current.Load() == snap {
+			if len(known) > r.saved { // what is saved stays: it is below the sealed height
+				r.list = append(r.list[:r.saved:r.saved], known[r.saved:]...)
+			}
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock() // the chain has moved meanwhile
 	}
+}
+
+// verified returns the first of the roots, as far as the sealed blocks that completed them are on this chain and can be read. All of them
+// belong to one chain, so that mostly it reads one block, that of the last one.
+func (s *Store) verified(snap *snapshot, roots []chain.SubtreeRoot) []chain.SubtreeRoot {
+	v := view{store: s, snap: snap}
+	for n := rootsBelow(roots, snap.sealed.blocks); n > 0; n-- {
+		id := roots[n-1].Completing
+		if hash, err := v.hashAt(id.Height); err == nil && hash == id.Hash {
+			break
+		}
+		roots = roots[:n-1]
+	}
+	return roots
 }
 
 // holding returns the first of the roots, as far as their completing blocks are on this chain. Those of sealed blocks are taken for true.
@@ -108,18 +123,6 @@ func (s *snapshot) holding(roots []chain.SubtreeRoot) []chain.SubtreeRoot {
 		}
 	}
 	return roots[:n:n]
-}
-
-// sealedHolds tells whether the last of the roots that a sealed block completed is of this very chain, and so all before it: the index
-// may have been cut, and have grown again, since somebody looked.
-func (s *Store) sealedHolds(snap *snapshot, roots []chain.SubtreeRoot) bool {
-	n := rootsBelow(roots, snap.sealed.blocks)
-	if n == 0 {
-		return true
-	}
-	v := view{store: s, snap: snap}
-	hash, err := v.hashAt(roots[n-1].Completing.Height)
-	return err == nil && hash == roots[n-1].Completing.Hash
 }
 
 // rootsBelow counts the roots whose completing blocks are below a height.

@@ -301,6 +301,23 @@ func TestSubtreeRootsOfOrphans(t *testing.T) {
 	expectRoots(t, s, 0, 0, rootsOf(other))
 }
 
+// TestSubtreeRootsOfAnOldView: the chain that completed the roots was left while somebody asked for them, and its heights are sealed by now.
+func TestSubtreeRootsOfAnOldView(t *testing.T) {
+	t.Parallel()
+	f := newForge()
+	plain := f.extend(t, nil, 40)
+	old, other := withLeaves(plain, 40_000), withLeaves(f.extend(t, plain[:36], 30), 40_000)
+	s := open(t, t.TempDir(), small())
+	build(t, s, newFakeNode(old))
+	build(t, s, newFakeNode(other))
+	s.PutSubtreeRoots(chain.Orchard, rootsOf(old))
+	shared := slices.IndexFunc(rootsOf(old), func(r chain.SubtreeRoot) bool { return r.Completing.Height >= 36 })
+	expectRoots(t, s, 0, uint32(shared), rootsOf(other)[:shared])
+	expectNoRoots(t, s, 0, uint32(shared)+1)
+	s.PutSubtreeRoots(chain.Orchard, rootsOf(other))
+	expectRoots(t, s, 0, 0, rootsOf(other))
+}
+
 func TestDamagedSubtreeRoots(t *testing.T) {
 	t.Parallel()
 	blocks := withLeaves(newForge().extend(t, nil, 40), 40_000)
