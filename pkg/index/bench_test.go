@@ -208,7 +208,7 @@ var millionBlocks = sync.OnceValues(func() (string, error) {
 		}
 		a.add(&block, chain.TreeSizes{})
 		if a.full(&s.o) || h == 999_999 {
-			if err := s.connectSegment(&a); err != nil {
+			if err := s.connectSegments([]sealedSegment{a.sealed()}); err != nil {
 				return "", err
 			}
 			a.reset()

@@ -46,11 +46,11 @@ type Builder struct {
 	log   *slog.Logger
 
 	// What follows belongs to the goroutine of loop.
-	segment assembler    // sealed blocks that are not committed yet, on top of the store's tip
-	recent  recentBatch  // or recent ones
-	checked chain.Height // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
-	suspect bool         // our tip may be off the node's best chain
-	logged  string       // the last error, so that it is logged once
+	segments segmentBatch // sealed blocks that are not committed yet, on top of the store's tip
+	recent   recentBatch  // or recent ones
+	checked  chain.Height // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
+	suspect  bool         // our tip may be off the node's best chain
+	logged   string       // the last error, so that it is logged once
 
 	mu          sync.Mutex
 	progress    Progress

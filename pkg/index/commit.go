@@ -17,6 +17,9 @@ const (
 	commitBytes   = 1 << 20 // of recent rows gathered before a commit: one more row below the threshold still fits
 	commitRows    = 512
 	commitDeletes = 4096
+
+	commitSegmentBytes = 8 << 20 // of rows of segments; ADR 4 has the measurements
+	commitSegments     = 16
 )
 
 // batch is what one transaction writes. Keys and values must stay as they are until it is committed.

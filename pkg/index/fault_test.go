@@ -149,12 +149,13 @@ func TestFailuresChangeNothing(t *testing.T) {
 		"rewind": {12, func(s *Store) error { return s.rewind(10) }, 10},
 		"cut":    {40, func(s *Store) error { return s.cut(19) }, 16},
 		"seal":   {12, func(s *Store) error { _, err := s.seal(8, true); return err }, 12},
-		"segment": {0, func(s *Store) error {
-			var a assembler
+		"segments": {0, func(s *Store) error {
+			var batch segmentBatch
 			for _, b := range blocks[:9] {
-				a.add(b.Block, b.sizes)
+				batch.add(b.Block, b.sizes, &Options{SegmentBlocks: 4, SegmentBytes: 1 << 20})
 			}
-			return s.connectSegment(&a)
+			batch.closeOpen()
+			return s.connectSegments(batch.full)
 		}, 9},
 	}
 	for name, w := range writes {

@@ -10,7 +10,7 @@ import (
 // rewindToFork compares our chain with the node's, and rewinds ours to the last block that both have. A node whose tip is one of our
 // blocks is merely behind: that is no fork.
 func (b *Builder) rewindToFork(ctx context.Context, tip chain.BlockID) error {
-	if !b.segment.empty() || !b.recent.empty() {
+	if !b.segments.empty() || !b.recent.empty() {
 		// Only the last of the blocks that are not committed is compared: they are deep, or few.
 		same, err := b.same(ctx, tip, b.end())
 		if err != nil || same {

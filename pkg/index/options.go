@@ -28,15 +28,15 @@ const (
 type Options struct {
 	// SealDepth: only blocks deeper than this below the node's tip are sealed. It must exceed the node's rollback window.
 	SealDepth chain.Height
-	// A segment closes as soon as its frames, or its transparent columns, reach SegmentBytes, or it has SegmentBlocks blocks, or,
-	// while building, its first block has waited for SegmentAge.
+	// A segment closes as soon as its frames, or its transparent columns, reach SegmentBytes, or it has SegmentBlocks blocks. While
+	// building several of them share a commit; what was fetched waits for it no longer than SegmentAge.
 	SegmentBytes  int
 	SegmentBlocks int
 	SegmentAge    time.Duration
 	// MinFree bytes stay free on the disk: a commit that would leave less waits. Negative means none.
 	MinFree int64
-	// TreeCheckEvery is the largest number of blocks whose tree sizes are committed without asking the node. They are compared before
-	// every segment and at the tip as well.
+	// TreeCheckEvery is the largest number of recent blocks whose tree sizes are committed without asking the node. They are compared
+	// before every commit of segments and at the tip as well.
 	TreeCheckEvery chain.Height
 	// TreeStates is how many tree states are kept at most, the newest ones, some 2 kB each.
 	TreeStates int

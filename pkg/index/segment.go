@@ -125,11 +125,9 @@ type assembler struct {
 	prev, last  chain.Hash
 	firstHash   chain.Hash
 	sizes       chain.TreeSizes
-	started     time.Time
 
 	frameEnds, prefixes, frames []byte
 	columnEnds, columns         []byte
-	segment, transparent        []byte // what rows returned
 }
 
 func (a *assembler) empty() bool { return a.next == a.first }
@@ -154,7 +152,7 @@ func (a *assembler) addRow(id chain.BlockID, r recentRow) {
 
 func (a *assembler) close(id chain.BlockID, prev chain.Hash, sizes chain.TreeSizes) {
 	if a.empty() {
-		a.first, a.firstHash, a.prev, a.started = id.Height, id.Hash, prev, time.Now()
+		a.first, a.firstHash, a.prev = id.Height, id.Hash, prev
 	}
 	a.frameEnds = binary.BigEndian.AppendUint32(a.frameEnds, uint32(len(a.frames)))
 	a.columnEnds = binary.BigEndian.AppendUint32(a.columnEnds, uint32(len(a.columns)))
@@ -167,25 +165,24 @@ func (a *assembler) full(o *Options) bool {
 	return a.count() >= o.SegmentBlocks || len(a.frames) >= o.SegmentBytes || len(a.columns) >= o.SegmentBytes
 }
 
-// rows encodes the two rows. They live until the next reset.
+// rows encodes the two rows, which are the caller's.
 func (a *assembler) rows() (segment, transparent []byte) {
-	row := append(a.segment[:0], 0, 0, 0, 0)
-	row = binary.BigEndian.AppendUint32(row, checksum(a.frames))
-	row = binary.BigEndian.AppendUint32(row, uint32(a.first))
-	row = binary.BigEndian.AppendUint32(row, uint32(a.count()))
-	row = append(row, a.prev[:]...)
-	row = append(row, a.last[:]...)
-	row = append(row, a.frameEnds...)
-	row = append(row, a.prefixes...)
-	binary.BigEndian.PutUint32(row, checksum(row[4:]))
-	a.segment = append(row, a.frames...)
+	segment = make([]byte, 4, segmentHeaderLen+len(a.frameEnds)+len(a.prefixes)+len(a.frames))
+	segment = binary.BigEndian.AppendUint32(segment, checksum(a.frames))
+	segment = binary.BigEndian.AppendUint32(segment, uint32(a.first))
+	segment = binary.BigEndian.AppendUint32(segment, uint32(a.count()))
+	segment = append(segment, a.prev[:]...)
+	segment = append(segment, a.last[:]...)
+	segment = append(segment, a.frameEnds...)
+	segment = append(segment, a.prefixes...)
+	binary.BigEndian.PutUint32(segment, checksum(segment[4:]))
+	segment = append(segment, a.frames...)
 
-	row = append(a.transparent[:0], 0, 0, 0, 0)
-	row = binary.BigEndian.AppendUint32(row, uint32(a.first))
-	row = binary.BigEndian.AppendUint32(row, uint32(a.count()))
-	row = append(row, a.columnEnds...)
-	a.transparent = sealCRC(append(row, a.columns...))
-	return a.segment, a.transparent
+	transparent = make([]byte, 4, transparentHeaderLen+len(a.columnEnds)+len(a.columns))
+	transparent = binary.BigEndian.AppendUint32(transparent, uint32(a.first))
+	transparent = binary.BigEndian.AppendUint32(transparent, uint32(a.count()))
+	transparent = append(transparent, a.columnEnds...)
+	return segment, sealCRC(append(transparent, a.columns...))
 }
 
 // reset empties the assembler and keeps its buffers.
@@ -193,6 +190,87 @@ func (a *assembler) reset() {
 	*a = assembler{
 		frameEnds: a.frameEnds[:0], prefixes: a.prefixes[:0], frames: a.frames[:0],
 		columnEnds: a.columnEnds[:0], columns: a.columns[:0],
-		segment: a.segment[:0], transparent: a.transparent[:0],
 	}
+}
+
+// sealed returns the segment of the blocks that were added, ready to be committed.
+func (a *assembler) sealed() sealedSegment {
+	segment, transparent := a.rows()
+	start := segmentHeaderLen + len(a.frameEnds)
+	return sealedSegment{
+		first: a.first, firstHash: a.firstHash, prev: a.prev, end: a.end(),
+		prefixes: segment[start : start+len(a.prefixes)], segment: segment, transparent: transparent,
+	}
+}
+
+// sealedSegment is a segment with its two rows.
+type sealedSegment struct {
+	first                chain.Height
+	firstHash, prev      chain.Hash // of the first block, and of its parent
+	end                  chainEnd
+	segment, transparent []byte
+	prefixes             []byte // part of segment
+}
+
+func (g *sealedSegment) last() chain.Height { return g.end.blocks - 1 }
+
+// segmentBatch gathers consecutive blocks above the tip that are to be connected as segments, several in one commit: each commit is
+// synced, and a sync writes whole pages, which are as large as the kernel's read-ahead lets them grow.
+type segmentBatch struct {
+	open    assembler       // the segment that is being filled
+	full    []sealedSegment // below it
+	bytes   int             // of the rows of full
+	inlined int             // those of them that Badger keeps in its memory table
+	started time.Time       // when the first block was added
+}
+
+func (b *segmentBatch) empty() bool { return len(b.full) == 0 && b.open.empty() }
+
+// end is where the chain ends with the blocks that were added, of which there must be one.
+func (b *segmentBatch) end() chainEnd {
+	if b.open.empty() {
+		return b.full[len(b.full)-1].end
+	}
+	return b.open.end()
+}
+
+// add appends a fetched block; sizes are those at its end.
+func (b *segmentBatch) add(block *chain.Block, sizes chain.TreeSizes, o *Options) {
+	if b.empty() {
+		b.started = time.Now()
+	}
+	b.open.add(block, sizes)
+	if b.open.full(o) {
+		b.closeOpen()
+	}
+}
+
+// closeOpen ends the segment that is being filled, if it has a block.
+func (b *segmentBatch) closeOpen() {
+	if b.open.empty() {
+		return
+	}
+	g := b.open.sealed()
+	b.open.reset()
+	b.full = append(b.full, g)
+	for _, row := range [][]byte{g.segment, g.transparent} {
+		b.bytes += len(row)
+		if len(row) < valueThreshold {
+			b.inlined += len(row)
+		}
+	}
+}
+
+// due tells whether the batch should be committed, on top of so many segments. The first commits are smaller: then there is less to
+// wait for, and too little in the file for large pages.
+func (b *segmentBatch) due(segments int, o *Options) bool {
+	return len(b.full) >= min(commitSegments, 1+segments/4) || b.bytes >= commitSegmentBytes || b.inlined >= commitBytes ||
+		!b.empty() && time.Since(b.started) >= o.SegmentAge
+}
+
+// reset empties the batch.
+func (b *segmentBatch) reset() {
+	b.open.reset()
+	clear(b.full)
+	*b = segmentBatch{open: b.open, full: b.full[:0]}
 }

@@ -260,7 +260,7 @@ func TestBrokenLink(t *testing.T) {
 			}
 			a.add(&block, b.sizes)
 		}
-		if err := s.connectSegment(&a); err != nil {
+		if err := s.connectSegments([]sealedSegment{a.sealed()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
@@ -14,8 +13,8 @@ import (
 // end is where our chain ends, blocks that are not committed yet included.
 func (b *Builder) end() chainEnd {
 	switch {
-	case !b.segment.empty():
-		return b.segment.end()
+	case !b.segments.empty():
+		return b.segments.end()
 	case !b.recent.empty():
 		return b.recent.end
 	}
@@ -24,7 +23,7 @@ func (b *Builder) end() chainEnd {
 
 // drop forgets the blocks that are not committed yet.
 func (b *Builder) drop() {
-	b.segment.reset()
+	b.segments.reset()
 	b.recent.reset(b.store.state.top)
 }
 
@@ -84,13 +83,13 @@ func (b *Builder) add(ctx context.Context, f chain.Fetched, tip chain.BlockID) e
 		if err := b.sealAll(ctx, tip); err != nil {
 			return err
 		}
-		b.segment.add(f.Block, sizes)
-		if b.segment.full(o) || time.Since(b.segment.started) >= o.SegmentAge {
-			return b.flushSegment(ctx)
+		b.segments.add(f.Block, sizes, o)
+		if b.segments.due(len(b.store.current.Load().segments), o) {
+			return b.flushSegments(ctx)
 		}
 		return nil
 	}
-	if err := b.flushSegment(ctx); err != nil {
+	if err := b.flushSegments(ctx); err != nil {
 		return err
 	}
 	if b.recent.empty() {
@@ -115,24 +114,25 @@ func checkBlock(end chainEnd, block *chain.Block) error {
 }
 
 func (b *Builder) flush(ctx context.Context, tip chain.BlockID) error {
-	if err := b.flushSegment(ctx); err != nil {
+	if err := b.flushSegments(ctx); err != nil {
 		return err
 	}
 	return b.flushRecent(ctx, tip)
 }
 
-// flushSegment commits the blocks of the open segment.
-func (b *Builder) flushSegment(ctx context.Context) error {
-	if b.segment.empty() {
+// flushSegments commits the gathered blocks that are sealed at once.
+func (b *Builder) flushSegments(ctx context.Context) error {
+	if b.segments.empty() {
 		return nil
 	}
-	if err := b.checkSizes(ctx, b.segment.end()); err != nil {
+	if err := b.checkSizes(ctx, b.segments.end()); err != nil {
 		return err
 	}
-	if err := b.commit(ctx, func() error { return b.store.connectSegment(&b.segment) }); err != nil {
+	b.segments.closeOpen()
+	if err := b.commit(ctx, func() error { return b.store.connectSegments(b.segments.full) }); err != nil {
 		return err
 	}
-	b.segment.reset()
+	b.segments.reset()
 	return nil
 }
 

@@ -84,42 +84,49 @@ func (s *Store) found(b *batch, genesis chain.Hash) network {
 	return net
 }
 
-// connectSegment commits the blocks of a as one sealed segment on top of the tip. There must be no recent blocks.
-func (s *Store) connectSegment(a *assembler) error {
-	if a.empty() {
+// connectSegments commits consecutive segments on top of the tip. There must be no recent blocks.
+func (s *Store) connectSegments(segments []sealedSegment) error {
+	if len(segments) == 0 {
 		return nil
 	}
+	first, end := &segments[0], segments[len(segments)-1].end
 	top := s.state.top
-	if top != s.state.sealed || a.first != top.blocks || a.prev != top.hash {
-		return fmt.Errorf("connect segment of blocks %d to %d: the tip is %s: %w", a.first, a.next-1, top.tip(), chain.ErrReorged)
+	if top != s.state.sealed || first.first != top.blocks || first.prev != top.hash {
+		return fmt.Errorf("connect segments of blocks %d to %d: the tip is %s: %w", first.first, end.blocks-1, top.tip(), chain.ErrReorged)
 	}
 	var b batch
-	net := s.found(&b, a.firstHash)
+	net := s.found(&b, first.firstHash)
 	next := s.state
-	next.sealed, next.top = a.end(), a.end()
-	if err := s.applySegment(&b, a, next); err != nil {
-		return fmt.Errorf("connect segment of blocks %d to %d: %w", a.first, a.next-1, err)
+	next.sealed, next.top = end, end
+	if err := s.applySegments(&b, segments, next); err != nil {
+		return fmt.Errorf("connect segments of blocks %d to %d: %w", first.first, end.blocks-1, err)
 	}
 	s.net = net
-	s.publishSegment(a, nil, nil)
+	s.publishSegments(segments, nil, nil)
 	return nil
 }
 
-// applySegment adds the two rows of a to the batch and commits it.
-func (s *Store) applySegment(b *batch, a *assembler, next state) error {
-	segment, transparent := a.rows()
-	last := a.next - 1
-	b.put(segmentKey(last).bytes(), segment)
-	b.put(transparentKey(last).bytes(), transparent)
+// applySegments adds the rows of the segments to the batch and commits it.
+func (s *Store) applySegments(b *batch, segments []sealedSegment, next state) error {
+	for i := range segments {
+		g := &segments[i]
+		b.put(segmentKey(g.last()).bytes(), g.segment)
+		b.put(transparentKey(g.last()).bytes(), g.transparent)
+	}
 	return s.apply(b, next)
 }
 
-// publishSegment publishes the chain in which the blocks of a are sealed.
-func (s *Store) publishSegment(a *assembler, recent []recentBlock, garbage [][]byte) {
-	hashes := s.hashes.Load().with(appendEntries(nil, a.first, a.prefixes))
-	s.hashes.Store(&hashes)
+// publishSegments publishes the chain in which these blocks are sealed.
+func (s *Store) publishSegments(segments []sealedSegment, recent []recentBlock, garbage [][]byte) {
 	snap := s.current.Load().child()
-	snap.segments = append(snap.segments, &segment{first: a.first, last: a.next - 1, prev: a.prev, hash: a.last})
+	var entries []uint64
+	for i := range segments {
+		g := &segments[i]
+		snap.segments = append(snap.segments, &segment{first: g.first, last: g.last(), prev: g.prev, hash: g.end.hash})
+		entries = appendEntries(entries, g.first, g.prefixes)
+	}
+	hashes := s.hashes.Load().with(entries)
+	s.hashes.Store(&hashes)
 	snap.sealed, snap.recent, snap.top = s.state.sealed, recent, s.state.top
 	s.publish(snap, garbage)
 }
@@ -154,10 +161,11 @@ func (s *Store) seal(limit chain.Height, partial bool) (bool, error) {
 	}
 	next := s.state
 	next.sealed = a.end()
-	if err := s.applySegment(&batch{}, a, next); err != nil {
+	segments := []sealedSegment{a.sealed()}
+	if err := s.applySegments(&batch{}, segments, next); err != nil {
 		return false, fmt.Errorf("seal blocks %d to %d: %w", a.first, a.next-1, err)
 	}
-	s.publishSegment(a, cur.recent[n:], garbage)
+	s.publishSegments(segments, cur.recent[n:], garbage)
 	return true, nil
 }
 
