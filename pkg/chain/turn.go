@@ -19,3 +19,14 @@ func TakeTurn(ctx context.Context) (done func(), err error) {
 	}
 	return take(ctx)
 }
+
+type clientKey struct{}
+
+// WithClient returns a context for what is done for a client: who asks the node for it shares what the node can do among clients. The
+// client is anything comparable.
+func WithClient(ctx context.Context, client any) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// ClientOf returns the client of WithClient, nil when there is none.
+func ClientOf(ctx context.Context) any { return ctx.Value(clientKey{}) }

@@ -58,7 +58,7 @@ func (s *service) oneBlock(ctx context.Context, req *walletrpc.BlockID, p chain.
 		return nil, aboveAnyChain(view, height)
 	}
 	h := chain.Height(height)
-	for run, err := range view.Blocks(ctx, h, h, p) {
+	for run, err := range view.Blocks(s.forBlocks(ctx), h, h, p) {
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (s *service) sendBlocks(ctx context.Context, view chain.View, w *frameWrite
 	// No chain reaches beyond MaxHeight, so the cut changes only the error at the tip, which names the height that was asked.
 	last := chain.Height(min(to, uint64(chain.MaxHeight)))
 	seq := newSequence(chain.Height(from), last)
-	for run, err := range view.Blocks(ctx, chain.Height(from), last, p) {
+	for run, err := range view.Blocks(s.forBlocks(ctx), chain.Height(from), last, p) {
 		if err != nil {
 			return nameAsked(err, from, to)
 		}

@@ -73,6 +73,12 @@ func costlyParts[T any](ctx context.Context, t *turns, parts iter.Seq2[T, error]
 	}
 }
 
+// forBlocks returns the context in which blocks are read: whoever has to ask the node for some takes turns before the first one comes, and
+// the rest is shared among clients.
+func (s *service) forBlocks(ctx context.Context) context.Context {
+	return chain.WithClient(chain.WithTurn(ctx, s.blocks.take), clientOf(ctx))
+}
+
 // take waits for a turn. done must be called once when err is nil.
 func (t *turns) take(ctx context.Context) (done func(), err error) {
 	client := clientOf(ctx)

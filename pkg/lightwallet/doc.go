@@ -15,5 +15,6 @@
 //	W4  A stream holds at most maxQueuedRuns runs that the client has not taken yet, and one more that waits to be queued.
 //	W5  Every View is closed and every Frames released, whatever way a call ends; only runs that grpc-go has queued when a connection
 //	    breaks may be left to the garbage collector.
-//	W6  What costs the node's processor waits its turn (costly.go), and no turn is held while a client reads.
+//	W6  What costs the node's processor waits its turn (costly.go), blocks that the index lacks included, and no turn is held while a
+//	    client reads.
 package lightwallet

@@ -82,6 +82,7 @@ type service struct {
 	transactions Transactions
 	sends        *turns // of transactions: verifying one takes the node up to seconds
 	lookups      *turns // of transactions: quick, so that they do not stand behind addresses
+	blocks       *turns // at the start of ranges that the index does not have
 	trees        *turns // of blocks, for which the node reads the whole block; those that are kept wait for none
 	mempool      Mempool
 	counters     *counters
@@ -137,7 +138,7 @@ func newServer(o Options, fallback bool) (*Server, error) {
 	}
 	guarded := registrar{s.grpc, s.guard}
 	guarded.RegisterService(walletService(), &service{
-		source: o.Source, node: node, transactions: o.Node, sends: newTurns(), lookups: newTurns(), trees: newTurns(), mempool: o.Mempool, counters: c, stopping: stopping,
+		source: o.Source, node: node, transactions: o.Node, sends: newTurns(), lookups: newTurns(), blocks: newTurns(), trees: newTurns(), mempool: o.Mempool, counters: c, stopping: stopping,
 		version: o.Version, gitCommit: o.GitCommit, gitBranch: o.GitBranch, buildDate: o.BuildDate, buildUser: o.BuildUser,
 		chainName: o.ChainName, donationAddress: o.DonationAddress,
 		getBlockPools: o.GetBlockPools, fallback: fallback,

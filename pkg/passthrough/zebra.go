@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -138,7 +139,16 @@ type zebraRange struct {
 }
 
 // stream yields the blocks from..last, which must not be above the tip, and reports whether it got to the end.
+//
+// Zebra has most to do for the start of a range: its turn lasts until the first block has come.
 func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield func(chain.Frames, error) bool) bool {
+	done, err := chain.TakeTurn(ctx)
+	if err != nil {
+		yield(chain.Frames{}, fmt.Errorf("ask zebra for block %d: %w", from, err))
+		return false
+	}
+	started := sync.OnceFunc(done)
+	defer started()
 	ctx, cancel := context.WithCancel(ctx)
 	r.word = r.ask(ctx, from, last)
 	// The goroutine behind it ends with the context, and nothing of it may outlive the range.
@@ -149,6 +159,7 @@ func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield 
 		if err == nil {
 			err = r.add(ctx, f.Block)
 		}
+		started()
 		if err != nil {
 			if !r.flush(yield) {
 				return false

@@ -5,7 +5,7 @@
 // block, and does not know what wallets ask.
 //
 // Who goes first at Zebra is decided in one place (permits.go): single questions before bulk, the two bulk classes sharing the rest
-// evenly, the iterations of one class sharing its part evenly. How much is read ahead is decided there too. Questions about transparent
+// evenly, the clients of one class sharing its part evenly, and so the iterations of a client. How much is read ahead is decided there too. Questions about transparent
 // addresses, which cost Zebra much, are the exception: few are asked at one time, and bulk goes on beside them (patience.go).
 //
 // Goroutines: Watch runs in its caller's. An iteration of Blocks runs its workers while it lasts and has ended them when it

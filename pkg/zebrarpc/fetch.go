@@ -36,8 +36,11 @@ const (
 // A yielded block is valid until the next step of the iteration. Passing errors are repeated block by block, while the others flow
 // on: by Build until ctx ends, by Range until nothing has come for ten seconds. Any other error is yielded after every block before
 // it, and ends the iteration; above the tip that is an answerable error that matches chain.ErrAboveTip. When ctx ends, so does the
-// iteration, with ctx's error.
+// iteration, with ctx's error. A Range of one block is a single question like any other: somebody waits for just that.
 func (c *Client) Blocks(ctx context.Context, from, to chain.Height, class Class) iter.Seq2[chain.Fetched, error] {
+	if from == to && class == Range {
+		return c.oneBlock(ctx, from)
+	}
 	return func(yield func(chain.Fetched, error) bool) {
 		f := newFetch(ctx, c, from, to, class)
 		defer f.stop()
@@ -84,7 +87,7 @@ func newFetch(ctx context.Context, c *Client, from, to chain.Height, class Class
 	// A worker that encodes a large block has given its permit back: there are more workers than permits, to use all of those meanwhile.
 	f.most = int32(min(f.count, c.options.InFlight+runtime.GOMAXPROCS(0)))
 	f.ctx, f.cancel = context.WithCancel(ctx)
-	f.flow = newFlow(c.permits, class, f.count)
+	f.flow = newFlow(c.permits, class, chain.ClientOf(ctx), f.count)
 	return f
 }
 
@@ -183,13 +186,43 @@ func (f *fetch) once(w *flowWaiter, h chain.Height, encoder *chain.Encoder) (*ch
 	if len(*a.body) >= earlyRelease {
 		f.flow.release(w, nil)
 	}
-	b, err := f.encode(&q, a, h, encoder)
+	b, err := c.encode(&q, a, h, encoder)
+	return b, about(c.answered(&q, err), chain.ErrAboveTip)
+}
+
+// oneBlock is Blocks for a Range of one block: an interactive call.
+func (c *Client) oneBlock(ctx context.Context, h chain.Height) iter.Seq2[chain.Fetched, error] {
+	return func(yield func(chain.Fetched, error) bool) {
+		b, err := c.block(ctx, h)
+		if err != nil {
+			yield(chain.Fetched{}, err)
+			return
+		}
+		defer c.blocks.put(b)
+		yield(chain.Fetched{Block: b}, nil)
+	}
+}
+
+// block asks for the best chain's block of a height and encodes it.
+func (c *Client) block(ctx context.Context, h chain.Height) (*chain.Block, error) {
+	q := rawQuery(h)
+	q.subject, q.tries = atHeight(h), callTries
+	if err := c.checkHeight(&q, h); err != nil {
+		return nil, err
+	}
+	a, err := c.interactive(ctx, &q)
+	if err != nil {
+		return nil, c.locate(&q, err)
+	}
+	defer a.drop()
+	encoder := c.encoders.get()
+	defer c.encoders.put(encoder)
+	b, err := c.encode(&q, a, h, encoder)
 	return b, about(c.answered(&q, err), chain.ErrAboveTip)
 }
 
 // encode makes the block of a reply. With an error it says in q what the reply was about.
-func (f *fetch) encode(q *query, a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
-	c := f.client
+func (c *Client) encode(q *query, a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
 	p := c.parsers.Get()
 	raw, err := rawResult(p, *a.body, a.id)
 	c.parsers.Put(p)

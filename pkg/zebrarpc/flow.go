@@ -27,6 +27,7 @@ func (c Class) window() int {
 type flow struct {
 	permits *permits
 	class   Class
+	party   *party
 
 	head int    // the block that the reader needs next
 	next int    // the first block that was never asked for
@@ -62,13 +63,14 @@ type flowWaiter struct {
 
 func newFlowWaiter() *flowWaiter { return &flowWaiter{woken: make(chan struct{}, 1)} }
 
-func newFlow(p *permits, class Class, count int) *flow {
+// newFlow adds the flow of an iteration that is for a client, nil when that is nobody.
+func newFlow(p *permits, class Class, client any, count int) *flow {
 	size := 1
 	for size < min(count, class.window()) {
 		size *= 2
 	}
 	f := &flow{permits: p, class: class, end: count, ring: make([]slot, size), arrived: make(chan struct{}, 1)}
-	p.add(f)
+	p.add(f, client)
 	return f
 }
 
@@ -109,6 +111,7 @@ func (f *flow) grant(self *flowWaiter) {
 		f.next++
 	}
 	f.inFlight++
+	f.party.inFlight++
 	w.epoch = f.permits.epoch
 	w.answer(true, self)
 	if f.next >= f.end {
@@ -192,6 +195,7 @@ func (f *flow) returnPermit(w *flowWaiter, err error) {
 	if w.permit {
 		w.permit = false
 		f.inFlight--
+		f.party.inFlight--
 		f.permits.bulk[f.class]--
 		f.permits.settle(w.epoch, err)
 	}
@@ -314,6 +318,9 @@ func (f *flow) remove() (left []*chain.Block) {
 		}
 	}
 	p.hold(f, -f.held)
+	if f.party.flows--; f.party.flows == 0 {
+		delete(p.parties, f.party.partyKey)
+	}
 	p.flows[f.class] = slices.DeleteFunc(p.flows[f.class], func(other *flow) bool { return other == f })
 	p.dispatch(nil)
 	return left

@@ -21,7 +21,7 @@ import (
 func TestErrorDismissesWhatFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlow(newPermits(4, DefaultReadAhead), Build, 100)
+		f := newFlow(newPermits(4, DefaultReadAhead), Build, nil, 100)
 		workers := make([]*flowWaiter, 4)
 		for i := range workers {
 			workers[i] = newFlowWaiter()
@@ -32,7 +32,7 @@ func TestErrorDismissesWhatFollows(t *testing.T) {
 		bad := &Error{Class: Answerable}
 		f.release(workers[0], nil)
 		f.release(workers[3], nil)
-		filler := newFlow(f.permits, Build, 2) // takes the two permits
+		filler := newFlow(f.permits, Build, nil, 2) // takes the two permits
 		for range 2 {
 			if _, ok := filler.begin(newFlowWaiter()); !ok {
 				t.Fatal("no permit for the filler")
@@ -97,7 +97,7 @@ func TestEstimateFollowsBodies(t *testing.T) {
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	p := newPermits(4, DefaultReadAhead)
-	f := newFlow(p, Range, 10)
+	f := newFlow(p, Range, nil, 10)
 	w := newFlowWaiter()
 	held := func(want int64) {
 		t.Helper()

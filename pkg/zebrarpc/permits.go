@@ -45,8 +45,9 @@ const (
 
 // permits decides who may ask Zebra next, and what may be read ahead. All its state, and that of its flows, is guarded by mu.
 //
-// Interactive calls are served in the order in which they came, polls of the tip first, before any bulk. Of the two bulk classes the one with fewer requests
-// in flight is next; of the flows of a class, the one with the fewest, and among equals the one that was served longest ago.
+// Interactive calls are served in the order in which they came, polls of the tip first, before any bulk. Of the two bulk classes the one
+// with fewer requests in flight is next; of the clients of a class, one with the fewest; of that client's flows, the one with the fewest;
+// and among equals the one that was served longest ago. So a client who opens a hundred ranges gets no more than one who opens one.
 type permits struct {
 	mu      sync.Mutex
 	limit   int // of bulk in flight, 1 to most
@@ -60,10 +61,23 @@ type permits struct {
 	bulk    [classCount]int
 	last    Class // served last
 	flows   [classCount][]*flow
+	parties map[partyKey]*party // that have flows
 
 	readAhead int64             // bytes
 	held      [classCount]int64 // bytes, by class
 	estimate  int64             // bytes of the next body: the recent maximum
+}
+
+// party is one client's flows of a class.
+type party struct {
+	partyKey
+	flows    int
+	inFlight int
+}
+
+type partyKey struct {
+	class  Class
+	client any // nil: nobody, as the builder is
 }
 
 // permitReply is how a waiting interactive call learns that it is its turn.
@@ -72,7 +86,7 @@ type permitReply struct {
 }
 
 func newPermits(limit int, readAhead int64) *permits {
-	return &permits{limit: limit, most: limit, readAhead: readAhead, estimate: 4 << 10}
+	return &permits{limit: limit, most: limit, parties: make(map[partyKey]*party), readAhead: readAhead, estimate: 4 << 10}
 }
 
 // acquire waits for the turn of an interactive call, for at most limit or permitWait, whichever is shorter: then it returns an error
@@ -172,11 +186,19 @@ func (p *permits) next() *flow {
 	return p.nextOf(second)
 }
 
+// before tells whether f goes before another flow of its class that was served longer ago.
+func (f *flow) before(other *flow) bool {
+	if f.party.inFlight != other.party.inFlight {
+		return f.party.inFlight < other.party.inFlight
+	}
+	return f.inFlight < other.inFlight
+}
+
 func (p *permits) nextOf(class Class) *flow {
 	flows := p.flows[class]
 	best := -1
 	for i, f := range flows {
-		if f.canStart() && (best < 0 || f.inFlight < flows[best].inFlight) {
+		if f.canStart() && (best < 0 || f.before(flows[best])) {
 			best = i
 		}
 	}
@@ -231,9 +253,17 @@ func (p *permits) observe(size int64) {
 	p.estimate = max(size, p.estimate-(p.estimate-size)/32)
 }
 
-func (p *permits) add(f *flow) {
+// add adds a flow of a client's.
+func (p *permits) add(f *flow, client any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	key := partyKey{f.class, client}
+	f.party = p.parties[key]
+	if f.party == nil {
+		f.party = &party{partyKey: key}
+		p.parties[key] = f.party
+	}
+	f.party.flows++
 	p.flows[f.class] = append(p.flows[f.class], f)
 }
 

@@ -24,8 +24,11 @@ func newWorkbench(limit int) *workbench {
 }
 
 // flow adds an endless iteration whose workers all wait.
-func (b *workbench) flow(class Class) *flow {
-	f := newFlow(b.permits, class, 1<<40)
+func (b *workbench) flow(class Class) *flow { return b.flowOf(nil, class) }
+
+// flowOf adds one of a client.
+func (b *workbench) flowOf(client any, class Class) *flow {
+	f := newFlow(b.permits, class, client, 1<<40)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for range MaxInFlight + 1 {
@@ -170,6 +173,56 @@ func TestRangesShareEvenly(t *testing.T) {
 	}
 	if least, most := slices.Min(served), slices.Max(served); most-least > 1 {
 		t.Errorf("some were served %d times, some %d", least, most)
+	}
+}
+
+// A client with many ranges gets as much as one with one, and all there is when nobody else wants anything.
+func TestClientsShareEvenly(t *testing.T) {
+	t.Parallel()
+	b := newWorkbench(16)
+	var crowd []*flow
+	for range 40 {
+		crowd = append(crowd, b.flowOf("one", Range))
+	}
+	sum := func() (n int) {
+		for _, f := range crowd {
+			n += f.inFlight
+		}
+		return n
+	}
+	endOne := func() {
+		i := slices.IndexFunc(crowd, func(f *flow) bool { return f.inFlight > 0 })
+		b.end(crowd[i], nil)
+		crowd = append(crowd[i+1:], crowd[:i+1]...)
+	}
+	if sum() != 16 {
+		t.Errorf("alone: %d in flight", sum())
+	}
+	other := b.flowOf("two", Range)
+	for range 1000 {
+		endOne()
+	}
+	if sum() != 8 || other.inFlight != 8 {
+		t.Errorf("%d are in flight for the crowd, %d for the other client", sum(), other.inFlight)
+	}
+	third := b.flowOf("three", Range)
+	for range 1000 {
+		endOne()
+		b.end(other, nil)
+	}
+	if sum() > 6 || other.inFlight < 5 || third.inFlight < 5 {
+		t.Errorf("%d, %d and %d are in flight for the three clients", sum(), other.inFlight, third.inFlight)
+	}
+	// Within the crowd too all get their turn: none has two while another has none.
+	if slices.ContainsFunc(crowd, func(f *flow) bool { return f.inFlight > 1 }) {
+		t.Error("one range of the crowd has more than another")
+	}
+	for _, f := range append(crowd, other, third) {
+		b.stop(f)
+		f.remove()
+	}
+	if len(b.parties) != 0 {
+		t.Errorf("%d clients are left", len(b.parties))
 	}
 }
 
