@@ -15,10 +15,10 @@ const (
 )
 
 var (
-	errBadAddress = &rpcError{code: -5, message: "parse error: invalid Bech32 encoding"}
-	errTexAddress = &rpcError{code: -5, message: "TEX addresses are not supported by the address index, " +
+	errBadAddress = &rpcError{Code: -5, Message: "parse error: invalid Bech32 encoding"}
+	errTexAddress = &rpcError{Code: -5, Message: "TEX addresses are not supported by the address index, " +
 		"use the transparent P2PKH address they were derived from"}
-	errManyAddresses = &rpcError{code: -8, message: fmt.Sprintf("too many addresses: the limit is %d", maxAddresses)}
+	errManyAddresses = &rpcError{Code: -8, Message: fmt.Sprintf("too many addresses: the limit is %d", maxAddresses)}
 )
 
 // addressQuery is the one parameter of the address methods: a string, or an object, which may have unknown members.
@@ -156,7 +156,7 @@ func (n *Node) getAddressTxids(dst []byte, c Call) ([]byte, *rpcError) {
 		}
 	}
 	if limit := n.addressResults(); len(ids) > limit {
-		return dst, &rpcError{code: -8, message: fmt.Sprintf("more than %d transactions match; narrow the height range", limit)}
+		return dst, &rpcError{Code: -8, Message: fmt.Sprintf("more than %d transactions match; narrow the height range", limit)}
 	}
 	return appendObject(dst, ids, nil)
 }
@@ -171,7 +171,7 @@ func clampRange(start, end *uint32, tip chain.Height) (from, to chain.Height, er
 		to = min(chain.Height(*end), tip)
 	}
 	if from > to {
-		err = &rpcError{code: -1, message: fmt.Sprintf("start Height(%d) must be less than or equal to end Height(%d)", from, to)}
+		err = &rpcError{Code: -1, Message: fmt.Sprintf("start Height(%d) must be less than or equal to end Height(%d)", from, to)}
 	}
 	return from, to, err
 }
@@ -197,7 +197,7 @@ func (n *Node) getAddressUtxos(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	limit, most := n.addressResults(), int(q.MaxEntries.value)
 	if most > limit {
-		return dst, &rpcError{code: -8, message: fmt.Sprintf("maxEntries must be at most %d", limit)}
+		return dst, &rpcError{Code: -8, Message: fmt.Sprintf("maxEntries must be at most %d", limit)}
 	}
 	index, err := c.chain.transparentIndex()
 	if err != nil {
@@ -214,7 +214,7 @@ func (n *Node) getAddressUtxos(dst []byte, c Call) ([]byte, *rpcError) {
 		utxos = append(utxos, o.object(c.chain.network))
 	}
 	if len(utxos) > limit {
-		return dst, &rpcError{code: -8, message: fmt.Sprintf("more than %d unspent outputs match; page with startHeight and maxEntries", limit)}
+		return dst, &rpcError{Code: -8, Message: fmt.Sprintf("more than %d unspent outputs match; page with startHeight and maxEntries", limit)}
 	}
 	if !q.ChainInfo.value {
 		return appendObject(dst, utxos, nil)

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	errBlockNotFound = &rpcError{code: -8, message: "Block not found"}
-	errBadBlockRef   = &rpcError{code: -8, message: "parse error: could not convert the input string to a hash or height"}
-	errBadVerbosity  = &rpcError{code: -8, message: "invalid verbosity value"}
-	errNotBestHeight = &rpcError{code: -8, message: "block height not in best chain"}
-	errNotBestHash   = &rpcError{code: -5, message: "block height not in best chain"}
-	errNotModelled   = &rpcError{code: -32603, message: "the simulated node has no transaction objects: use verbosity 0 or 1"}
+	errBlockNotFound = &rpcError{Code: -8, Message: "Block not found"}
+	errBadBlockRef   = &rpcError{Code: -8, Message: "parse error: could not convert the input string to a hash or height"}
+	errBadVerbosity  = &rpcError{Code: -8, Message: "invalid verbosity value"}
+	errNotBestHeight = &rpcError{Code: -8, Message: "block height not in best chain"}
+	errNotBestHash   = &rpcError{Code: -5, Message: "block height not in best chain"}
+	errNotModelled   = &rpcError{Code: -32603, Message: "the simulated node has no transaction objects: use verbosity 0 or 1"}
 )
 
 // getBlock answers "getblock". Verbosity 0 is the path of bulk reads.
@@ -100,7 +100,7 @@ func appendObject(dst []byte, o any, err error) ([]byte, *rpcError) {
 		text, err = json.Marshal(o)
 	}
 	if err != nil {
-		return dst, &rpcError{code: -32603, message: "the simulated node cannot read its own block: " + err.Error()}
+		return dst, &rpcError{Code: -32603, Message: "the simulated node cannot read its own block: " + err.Error()}
 	}
 	return append(dst, text...), nil
 }

@@ -6,7 +6,11 @@ import (
 	"strconv"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 )
+
+// rpcError is the error member of a reply.
+type rpcError = envelope.Error
 
 // Call is one JSON-RPC call that a Node was asked to execute.
 type Call struct {
@@ -79,7 +83,7 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 	case "getinfo":
 		return n.appendInfo(dst, c.chain), nil
 	}
-	return dst, errUnknownMethod
+	return dst, envelope.ErrUnknownMethod
 }
 
 func (n *Node) getBlockHash(dst []byte, c Call) ([]byte, *rpcError) {
@@ -104,11 +108,11 @@ func fromIndex(index int64, tip chain.Height) (chain.Height, *rpcError) {
 	if index < 0 {
 		index += int64(tip) + 1
 		if index < 0 {
-			return 0, &rpcError{code: -1, message: "Provided negative index ends up with a negative height"}
+			return 0, &rpcError{Code: -1, Message: "Provided negative index ends up with a negative height"}
 		}
 	}
 	if index > int64(tip) {
-		return 0, &rpcError{code: -1, message: "Provided index is greater than the current tip"}
+		return 0, &rpcError{Code: -1, Message: "Provided index is greater than the current tip"}
 	}
 	return chain.Height(index), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 )
 
 // What is not modelled, as Zebra spells the numbers.
@@ -82,7 +83,7 @@ func (m upgradeMap) MarshalJSON() ([]byte, error) {
 			status = "pending"
 		}
 		dst = fmt.Appendf(dst, `"%08x":{"name":`, u.BranchID)
-		dst = appendJSONString(dst, u.Name)
+		dst = envelope.AppendString(dst, u.Name)
 		dst = fmt.Appendf(dst, `,"activationheight":%d,"status":"%s"}`, u.Height, status)
 	}
 	return append(dst, '}'), nil

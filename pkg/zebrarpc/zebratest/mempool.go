@@ -163,9 +163,9 @@ func (n *Node) getRawMempool(dst []byte, c Call) ([]byte, *rpcError) {
 
 // What Zebra says to a transaction that it has.
 var (
-	errInMempool = &rpcError{code: -1, message: "transaction already exists in mempool"}
-	errInState   = &rpcError{code: -25, message: `failed to validate tx: WtxId("private"), error: transaction is already in state`}
-	errWasMined  = &rpcError{code: -1, message: "any transaction with the same effects will be rejected from the mempool until a chain reset: " +
+	errInMempool = &rpcError{Code: -1, Message: "transaction already exists in mempool"}
+	errInState   = &rpcError{Code: -25, Message: `failed to validate tx: WtxId("private"), error: transaction is already in state`}
+	errWasMined  = &rpcError{Code: -1, Message: "any transaction with the same effects will be rejected from the mempool until a chain reset: " +
 		"transaction was committed to the best chain"}
 )
 
@@ -177,14 +177,14 @@ func (n *Node) sendRawTransaction(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	raw, err := hex.DecodeString(digits)
 	if err != nil {
-		return dst, &rpcError{code: -22, message: hexError(digits)}
+		return dst, &rpcError{Code: -22, Message: hexError(digits)}
 	}
 	tx, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(raw)
 	switch {
 	case errors.Is(err, chain.ErrUnknownVersion):
-		return dst, &rpcError{code: -22, message: "io error: Unknown transaction format"}
+		return dst, &rpcError{Code: -22, Message: "io error: Unknown transaction format"}
 	case err != nil:
-		return dst, &rpcError{code: -22, message: "io error: failed to fill whole buffer"}
+		return dst, &rpcError{Code: -22, Message: "io error: failed to fill whole buffer"}
 	}
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()

@@ -14,12 +14,7 @@ import (
 	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
-)
-
-// The limits of a zebrad 7.0.0.
-const (
-	maxBody     = 2*2_000_000 + 1024
-	maxRequests = 100
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 )
 
 // NodeOptions describe a Node. The zero value is a zebrad 7.0.0 without authentication.
@@ -67,7 +62,7 @@ type server struct {
 // NewNode returns a node that serves c. It does not listen yet.
 func NewNode(c *Chain, o NodeOptions) *Node {
 	if o.MaxRequests == 0 {
-		o.MaxRequests = maxRequests
+		o.MaxRequests = envelope.MaxRequests
 	}
 	if o.Build == "" {
 		o.Build = "v7.0.0"

@@ -20,7 +20,7 @@ type params struct {
 
 // invalidParams is what Zebra makes of the JSON-RPC library's -32602.
 func invalidParams(data string) *rpcError {
-	return &rpcError{code: -1, message: "Invalid params", data: data}
+	return &rpcError{Code: -1, Message: "Invalid params", Data: data}
 }
 
 func newParams(raw json.RawMessage) *params {
@@ -168,3 +168,5 @@ func (p *params) reject(raw json.RawMessage, why string) {
 	}
 	p.err = invalidParams(fmt.Sprintf("%s at line 1 column %d", why, column))
 }
+
+func isString(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }

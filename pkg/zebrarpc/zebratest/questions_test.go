@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 )
 
 // transportQuestions are about HTTP: methods, content types, credentials, sizes.
@@ -38,7 +40,7 @@ func transportQuestions() []question {
 	list = append(list, question{verb: http.MethodGet, auth: func(string) string { return "" }})
 	for _, text := range []string{
 		"", " ", "x", "null", "5", `"x"`, "  " + ok, "\n\t\r\f" + ok, strings.Repeat(" ", 127) + ok, strings.Repeat(" ", 128) + ok,
-		ok + strings.Repeat(" ", maxBody-len(ok)), ok + strings.Repeat(" ", maxBody+1-len(ok)),
+		ok + strings.Repeat(" ", envelope.MaxBody-len(ok)), ok + strings.Repeat(" ", envelope.MaxBody+1-len(ok)),
 	} {
 		list = append(list, body(text))
 	}

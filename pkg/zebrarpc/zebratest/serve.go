@@ -2,20 +2,13 @@ package zebratest
 
 import (
 	"bytes"
-	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-)
 
-const (
-	typeJSON = "application/json; charset=utf-8"
-	typeText = "text/plain"
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 )
 
 // response is what goes out over HTTP.
@@ -45,52 +38,30 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !n.authorized(r) {
 		panic(http.ErrAbortHandler)
 	}
-	if _, err := b.in.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil || b.in.Len() > maxBody {
+	if _, err := b.in.ReadFrom(io.LimitReader(r.Body, envelope.MaxBody+1)); err != nil || b.in.Len() > envelope.MaxBody {
 		panic(http.ErrAbortHandler)
 	}
 	if !n.enter() {
-		write(w, response{http.StatusTooManyRequests, typeText, []byte("Too many connections. Please try again later."), false})
+		write(w, response{http.StatusTooManyRequests, envelope.TypeText, []byte(envelope.TextTooMany), false})
 		return
 	}
 	defer n.leave()
 	switch {
 	case r.Method != http.MethodPost:
-		write(w, response{http.StatusMethodNotAllowed, typeText, []byte("Used HTTP Method is not allowed. POST is required\n"), false})
-	case !acceptable(r.Header.Values("Content-Type")):
-		const text = "Supplied content type is not allowed. Content-Type: application/json is required\n"
-		write(w, response{http.StatusUnsupportedMediaType, typeText, []byte(text), false})
+		write(w, response{http.StatusMethodNotAllowed, envelope.TypeText, []byte(envelope.TextNotPost), false})
+	case !envelope.AcceptsContentType(r.Header.Values("Content-Type")):
+		write(w, response{http.StatusUnsupportedMediaType, envelope.TypeText, []byte(envelope.TextContentType), false})
 	default:
 		write(w, n.answer(r, b))
 	}
 }
 
-// authorized checks the cookie. The scheme and the user name do not count.
+// authorized checks the cookie.
 func (n *Node) authorized(r *http.Request) bool {
 	n.mu.Lock()
 	secret := n.secret
 	n.mu.Unlock()
-	if secret == "" {
-		return true
-	}
-	fields := strings.Fields(r.Header.Get("Authorization"))
-	if len(fields) < 2 {
-		return false
-	}
-	decoded, err := base64.StdEncoding.DecodeString(fields[1])
-	parts := strings.Split(string(decoded), ":")
-	return err == nil && len(parts) > 1 && subtle.ConstantTimeCompare([]byte(parts[1]), []byte(secret)) == 1
-}
-
-// acceptable tells whether a request with this Content-Type is read: none, plain text and JSON are.
-func acceptable(values []string) bool {
-	if len(values) == 0 || strings.HasPrefix(values[0], "text/plain") {
-		return true
-	}
-	base, parameter, _ := strings.Cut(strings.ToLower(values[0]), ";")
-	if base != "application/json" && base != "application/json-rpc" {
-		return false
-	}
-	return len(base) == len(values[0]) || parameter == "charset=utf-8" || parameter == " charset=utf-8"
+	return secret == "" || envelope.Authorized(r.Header.Get("Authorization"), secret)
 }
 
 // enter takes one of the permits for requests in flight.
@@ -115,36 +86,40 @@ func (n *Node) leave() {
 
 // answer executes the request body. What it returns lives in b.
 func (n *Node) answer(r *http.Request, b *buffers) response {
-	body := bytes.TrimLeft(b.in.Bytes(), " \t\n\f\r")
-	switch {
-	case len(body) > 0 && body[0] == '{':
-		req, err := decodeRequest(body)
-		if err == nil && req.id == nil {
-			return response{status: http.StatusOK, contentType: typeJSON} // a notification
+	switch kind, body := envelope.KindOf(b.in.Bytes()); kind {
+	case envelope.Single:
+		req, err := envelope.Decode(body)
+		if err == nil && req.ID == nil {
+			return response{status: http.StatusOK, contentType: envelope.TypeJSON} // a notification
 		}
 		reply, f := n.execute(r, b, req, err)
 		b.reply = reply
-		return spoil(response{http.StatusOK, typeJSON, reply, false}, f)
-	case len(body) > 0 && body[0] == '[':
+		return spoil(response{http.StatusOK, envelope.TypeJSON, reply, false}, f)
+	case envelope.Batch:
 		return n.answerBatch(r, b, body)
 	}
-	b.reply = appendReply(b.reply[:0], plain, []byte("null"), nil, errParse)
-	return response{http.StatusBadRequest, typeJSON, b.reply, false}
+	b.reply = refusal(b.reply[:0], envelope.ErrParse)
+	return response{http.StatusBadRequest, envelope.TypeJSON, b.reply, false}
+}
+
+// refusal is the reply to what is no request.
+func refusal(dst []byte, err *rpcError) []byte {
+	return envelope.AppendReply(dst, envelope.Plain, []byte("null"), nil, err)
 }
 
 // answerBatch executes the calls of an array, one after the other.
 func (n *Node) answerBatch(r *http.Request, b *buffers, body []byte) response {
-	ok := response{status: http.StatusOK, contentType: typeJSON}
-	var items []json.RawMessage
-	if json.Unmarshal(body, &items) != nil {
-		ok.body = appendReply(nil, plain, []byte("null"), nil, errParse)
+	ok := response{status: http.StatusOK, contentType: envelope.TypeJSON}
+	items, rerr := envelope.DecodeBatch(body)
+	if rerr != nil {
+		ok.body = refusal(nil, rerr)
 		return ok
 	}
 	var replies [][]byte
 	var fault *Fault
 	for _, item := range items {
-		req, err := decodeBatchItem(item)
-		if err == nil && req.id == nil {
+		req, err := envelope.DecodeItem(item)
+		if err == nil && req.ID == nil {
 			continue
 		}
 		reply, f := n.execute(r, b, req, err)
@@ -153,11 +128,8 @@ func (n *Node) answerBatch(r *http.Request, b *buffers, body []byte) response {
 		}
 		replies = append(replies, bytes.Clone(reply))
 	}
-	switch {
-	case len(replies) > 0:
+	if len(replies) > 0 {
 		ok.body = joinReplies(replies)
-	case len(items) == 0:
-		ok.body = appendReply(nil, plain, []byte("null"), nil, errInvalidRequest)
 	}
 	return spoil(ok, fault)
 }
@@ -167,11 +139,11 @@ func joinReplies(replies [][]byte) []byte {
 }
 
 // execute runs one call and returns its reply, which lives in b.reply, and the fault that it met.
-func (n *Node) execute(r *http.Request, b *buffers, req request, err *rpcError) ([]byte, *Fault) {
+func (n *Node) execute(r *http.Request, b *buffers, req envelope.Request, err *rpcError) ([]byte, *Fault) {
 	if err != nil {
-		return appendReply(b.reply[:0], plain, req.id, nil, err), nil
+		return envelope.AppendReply(b.reply[:0], envelope.Plain, req.ID, nil, err), nil
 	}
-	c := Call{Method: req.method, Params: req.params, chain: n.count(req.method)}
+	c := Call{Method: req.Method, Params: req.Params, chain: n.count(req.Method)}
 	if n.opts.Observe != nil {
 		n.opts.Observe(c)
 	}
@@ -180,10 +152,10 @@ func (n *Node) execute(r *http.Request, b *buffers, req request, err *rpcError) 
 		hold(r, f)
 	}
 	b.result, err = n.call(b.result[:0], b.work, c, f)
-	id := []byte(req.id)
+	id := []byte(req.ID)
 	if f != nil {
 		if f.Error != nil {
-			err = &rpcError{code: f.Error.Code, message: f.Error.Message}
+			err = &rpcError{Code: f.Error.Code, Message: f.Error.Message}
 		} else if f.Result != "" {
 			b.result, err = append(b.result[:0], f.Result...), nil
 		}
@@ -191,7 +163,7 @@ func (n *Node) execute(r *http.Request, b *buffers, req request, err *rpcError) 
 			id = []byte(strconv.Quote("not " + string(id)))
 		}
 	}
-	b.reply = appendReply(b.reply[:0], req.dialect, id, b.result, err)
+	b.reply = envelope.AppendReply(b.reply[:0], req.Dialect, id, b.result, err)
 	return b.reply, f
 }
 

@@ -108,8 +108,8 @@ func pick(enc *chain.Encoder, block []byte, id chain.TxID) ([]byte, error) {
 }
 
 var (
-	errNoTransaction = &rpcError{code: -5, message: "Transaction not found in mempool or best chain"}
-	errBadLength     = &rpcError{code: -5, message: "Invalid string length"}
+	errNoTransaction = &rpcError{Code: -5, Message: "Transaction not found in mempool or best chain"}
+	errBadLength     = &rpcError{Code: -5, Message: "Invalid string length"}
 )
 
 // transactionObject is getrawtransaction's result without the members that repeat what is in Hex.
@@ -135,7 +135,7 @@ func (n *Node) getRawTransaction(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	id, err := chain.ParseTxID(digits)
 	if err != nil { // an odd number of digits, too
-		return dst, &rpcError{code: -5, message: hexError(digits)}
+		return dst, &rpcError{Code: -5, Message: hexError(digits)}
 	}
 	o := transactionObject{TxID: id.String()}
 	raw, err := n.pool.get(c.chain, id)

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	errNotInMainChain = &rpcError{code: -8, message: "the requested block is not in the main chain"}
-	errBadPool        = &rpcError{code: -1, message: `invalid pool name, must be one of: ["sapling", "orchard", "ironwood"]`}
+	errNotInMainChain = &rpcError{Code: -8, Message: "the requested block is not in the main chain"}
+	errBadPool        = &rpcError{Code: -1, Message: `invalid pool name, must be one of: ["sapling", "orchard", "ironwood"]`}
 )
 
 const (
