@@ -155,6 +155,9 @@ type View interface {
 	// HeightOf returns the height of a block of this chain, or ErrNotFound.
 	HeightOf(ctx context.Context, hash Hash) (Height, error)
 
+	// HashAt returns the hash of this chain's block of height h. A height above the tip is an AboveTipError.
+	HashAt(ctx context.Context, h Height) (Hash, error)
+
 	// Blocks yields the blocks from..to (both included, descending when from > to) in runs, and ends after an error.
 	// A first height above the tip is an AboveTipError before any block; an ascending range that passes the tip yields every block
 	// up to the tip and then an AboveTipError. Each block's parent is checked to be the block below it.

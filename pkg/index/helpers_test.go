@@ -223,9 +223,15 @@ func expectView(t testing.TB, v chain.View, blocks []testBlock) {
 		}
 	}
 	for _, b := range blocks {
+		if hash, err := v.HashAt(t.Context(), b.ID.Height); err != nil || hash != b.ID.Hash {
+			t.Errorf("HashAt %d: %s, %v", b.ID.Height, hash, err)
+		}
 		if h, err := v.HeightOf(t.Context(), b.ID.Hash); err != nil || h != b.ID.Height {
 			t.Errorf("height of %v: %d, %v", b.ID, h, err)
 		}
+	}
+	if _, err := v.HashAt(t.Context(), chain.Height(len(blocks))); !errors.Is(err, chain.ErrAboveTip) {
+		t.Errorf("HashAt a height above the tip: %v", err)
 	}
 }
 

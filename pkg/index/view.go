@@ -54,6 +54,21 @@ func (v *view) HeightOf(_ context.Context, hash chain.Hash) (chain.Height, error
 	return 0, fmt.Errorf("block %s: %w", hash, chain.ErrNotFound)
 }
 
+// HashAt implements chain.View. Besides an AboveTipError it may fail with a CorruptError.
+func (v *view) HashAt(_ context.Context, h chain.Height) (chain.Hash, error) {
+	switch {
+	case h >= v.snap.top.blocks:
+		return chain.Hash{}, &chain.AboveTipError{Asked: uint64(h), Tip: v.snap.top.blocks - 1}
+	case h >= v.snap.sealed.blocks:
+		return v.snap.recentAt(h).hash, nil
+	}
+	hash, err := v.hashAt(h)
+	if err != nil {
+		return hash, fmt.Errorf("read the hash of block %d: %w", h, err)
+	}
+	return hash, nil
+}
+
 // hashAt reads the hash of a sealed block from its bytes.
 func (v *view) hashAt(h chain.Height) (hash chain.Hash, err error) {
 	err = v.read(func(txn *badger.Txn) error {

@@ -63,6 +63,10 @@ func (s *benchSource) View(context.Context) (chain.View, error) { return s, nil 
 
 func (s *benchSource) Tip() (chain.BlockID, error) { return chain.BlockID{Height: benchBlocks}, nil }
 
+func (s *benchSource) HashAt(context.Context, chain.Height) (chain.Hash, error) {
+	return chain.Hash{}, chain.ErrNotFound
+}
+
 func (s *benchSource) HeightOf(context.Context, chain.Hash) (chain.Height, error) {
 	return 0, chain.ErrNotFound
 }

@@ -250,6 +250,13 @@ func (v *fakeIndexView) HeightOf(_ context.Context, hash chain.Hash) (chain.Heig
 	return 0, chain.ErrNotFound
 }
 
+func (v *fakeIndexView) HashAt(_ context.Context, h chain.Height) (chain.Hash, error) {
+	if err := v.unreadable(h); err != nil {
+		return chain.Hash{}, err
+	}
+	return v.blocks[h].ID.Hash, nil
+}
+
 func (v *fakeIndexView) unreadable(h chain.Height) error {
 	if bad := v.x.bad; bad != nil && bad.First <= h && h <= bad.Last {
 		return bad

@@ -158,6 +158,24 @@ func (v *joinedView) HeightOf(ctx context.Context, hash chain.Hash) (chain.Heigh
 	return v.zebra.HeightOf(ctx, hash)
 }
 
+// HashAt asks whoever source names.
+func (v *joinedView) HashAt(ctx context.Context, h chain.Height) (chain.Hash, error) {
+	if v.tipErr == nil && h > v.tip.Height {
+		return chain.Hash{}, &chain.AboveTipError{Asked: uint64(h), Tip: v.tip.Height}
+	}
+	if source(h, v.indexTip.Height, v.index != nil) == chain.FromIndex {
+		hash, err := v.index.HashAt(ctx, h)
+		var unreadable *chain.UnreadableError
+		if err == nil || !errors.As(err, &unreadable) {
+			return hash, err
+		}
+	}
+	if v.zebra == nil {
+		return chain.Hash{}, v.zebraErr
+	}
+	return v.zebra.HashAt(ctx, h)
+}
+
 // Blocks reads runs from whoever source names for the next height, until the range ends or somebody has a reason to end it.
 func (v *joinedView) Blocks(ctx context.Context, from, to chain.Height, p chain.Projection) iter.Seq2[chain.Frames, error] {
 	return func(yield func(chain.Frames, error) bool) {

@@ -286,3 +286,29 @@ func TestJoinedHeightOf(t *testing.T) {
 		t.Errorf("HeightOf an unknown hash in a complete index: %v", err)
 	}
 }
+
+func TestJoinedHashAt(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, node, index := newJoined(t, blocks, 60, false)
+	index.bad = &chain.UnreadableError{First: 40, Last: 50}
+	v := mustView(t, j)
+	for _, h := range []chain.Height{0, 45, 59, 60, 100} {
+		if hash, err := v.HashAt(t.Context(), h); err != nil || hash != blocks[h].ID.Hash {
+			t.Errorf("HashAt %d: %s, %v", h, hash, err)
+		}
+	}
+	if _, err := v.HashAt(t.Context(), 101); !errors.Is(err, chain.ErrAboveTip) {
+		t.Errorf("HashAt a height above the tip: %v", err)
+	}
+	node.fail(chain.ErrUnavailable, time.Minute)
+	v = mustView(t, j)
+	if hash, err := v.HashAt(t.Context(), 59); err != nil || hash != blocks[59].ID.Hash {
+		t.Errorf("HashAt an indexed height while Zebra is away: %s, %v", hash, err)
+	}
+	for _, h := range []chain.Height{45, 60, 101} {
+		if _, err := v.HashAt(t.Context(), h); !errors.Is(err, chain.ErrUnavailable) {
+			t.Errorf("HashAt %d while Zebra is away: %v", h, err)
+		}
+	}
+}

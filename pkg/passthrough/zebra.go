@@ -99,6 +99,23 @@ func (v *zebraView) HeightOf(ctx context.Context, hash chain.Hash) (chain.Height
 	return h, nil
 }
 
+// HashAt asks Zebra for the hash of a block up to this view's tip. A chain that has become shorter is another one.
+func (v *zebraView) HashAt(ctx context.Context, h chain.Height) (chain.Hash, error) {
+	switch tip := v.state.ID; {
+	case h > tip.Height:
+		return chain.Hash{}, v.aboveTip(h)
+	case h == tip.Height:
+		return tip.Hash, nil
+	case v.state.Err != nil:
+		return chain.Hash{}, notAnswered(v.state.Err)
+	}
+	hash, err := v.zebra.node.BlockHash(ctx, h)
+	if errors.Is(err, chain.ErrAboveTip) {
+		return hash, fmt.Errorf("%v: %w", err, chain.ErrReorged)
+	}
+	return hash, err
+}
+
 // Close does nothing: a zebraView holds nothing.
 func (v *zebraView) Close() {}
 

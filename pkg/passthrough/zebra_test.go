@@ -213,3 +213,26 @@ func TestZebraHeightOf(t *testing.T) {
 		t.Errorf("HeightOf a block above the view's tip: %v", err)
 	}
 }
+
+func TestZebraHashAt(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 20, "a")
+	node := newFakeNode(blocks)
+	v := mustView(t, New(node))
+	node.set(branch(blocks, 21, 22, "a"))
+	for _, h := range []chain.Height{0, 7, 20} {
+		if hash, err := v.HashAt(t.Context(), h); err != nil || hash != blocks[h].ID.Hash {
+			t.Errorf("HashAt %d: %s, %v", h, hash, err)
+		}
+	}
+	if _, err := v.HashAt(t.Context(), 21); !errors.Is(err, chain.ErrAboveTip) {
+		t.Errorf("HashAt a height above the view's tip: %v", err)
+	}
+	node.set(branch(nil, 0, 5, "b"))
+	if hash, err := v.HashAt(t.Context(), 20); err != nil || hash != blocks[20].ID.Hash {
+		t.Errorf("HashAt the tip of the view: %s, %v", hash, err)
+	}
+	if _, err := v.HashAt(t.Context(), 7); !errors.Is(err, chain.ErrReorged) || errors.Is(err, chain.ErrAboveTip) {
+		t.Errorf("HashAt a height that the node has lost: %v", err)
+	}
+}

@@ -31,6 +31,7 @@ const (
 	getAddressBalance
 	getAddressTxids
 	getAddressUtxos
+	relayed // whatever Relay is given
 	methodCount
 )
 
@@ -49,6 +50,7 @@ var methodNames = [methodCount]string{
 	getAddressBalance:         "getaddressbalance",
 	getAddressTxids:           "getaddresstxids",
 	getAddressUtxos:           "getaddressutxos",
+	relayed:                   "relayed",
 }
 
 func (m method) String() string { return methodNames[m] }
@@ -104,44 +106,57 @@ func (c *Client) send(parent context.Context, q *query, onSize func(int)) (a *ca
 	ctx, cancel := context.WithTimeout(parent, q.limit)
 	defer cancel()
 	a = &call{Context: ctx, client: c, method: q.method, id: c.lastID.Add(1), tries: q.tries, onSize: onSize}
-	if a.creds, err = c.auth.get(); err != nil {
-		return a, err
-	}
 	body := make([]byte, 0, 64+len(q.method.String())+len(q.params))
-	body = append(body, `{"jsonrpc":"2.0","id":`...)
-	body = strconv.AppendUint(body, a.id, 10)
-	body = append(body, `,"method":"`...)
-	body = append(body, q.method.String()...)
-	body = append(body, `","params":[`...)
+	body = a.begin(body, q.method.String())
+	body = append(body, `,"params":[`...)
 	body = append(body, q.params...)
 	body = append(body, `]}`...)
+	return a, a.exchange(parent, body, q.limit, a.receive)
+}
 
+// begin appends the start of the call's request.
+func (a *call) begin(dst []byte, method string) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendUint(dst, a.id, 10)
+	dst = append(dst, `,"method":"`...)
+	return append(append(dst, method...), '"')
+}
+
+// exchange sends the request, as often as it takes, and has the response read by receive. a.Context, made of parent, ends after limit.
+func (a *call) exchange(parent context.Context, body []byte, limit time.Duration, receive retryablehttp.ResponseHandlerFunc) (err error) {
+	c := a.client
+	if a.creds, err = c.auth.get(); err != nil {
+		return err
+	}
 	req := &retryablehttp.Request{Request: c.prototype.WithContext(a)}
 	req.Header = a.creds.header
 	sender := c.http
-	if q.method == sendRawTransaction {
+	if a.method == sendRawTransaction {
 		sender = c.sender
 		req.Header = withoutReplay(req.Header)
 	}
 	if err := req.SetBody(body); err != nil {
-		return a, err
+		return err
 	}
-	req.SetResponseHandler(a.receive)
+	req.SetResponseHandler(receive)
 	if _, err = sender.Do(req); err == nil {
 		a.creds.accepted.CompareAndSwap(false, true)
-		return a, nil
+		return nil
 	}
 	a.drop()
 	if parent.Err() != nil {
-		return a, parent.Err()
+		return parent.Err()
 	}
 	if a.verdict == nil {
 		a.verdict = transportError(err)
 	}
-	if errors.Is(a.verdict, context.DeadlineExceeded) {
-		a.verdict.Err = fmt.Errorf("no answer within %v", q.limit)
+	if errors.Is(a.verdict, context.Canceled) && context.Cause(a) == context.DeadlineExceeded {
+		a.verdict = transportError(context.DeadlineExceeded) // Relay's limit ends before its context
 	}
-	return a, a.verdict
+	if errors.Is(a.verdict, context.DeadlineExceeded) {
+		a.verdict.Err = fmt.Errorf("no answer within %v", limit)
+	}
+	return a.verdict
 }
 
 // receive is retryablehttp's response handler: it reads the body into a lent buffer.
