@@ -68,7 +68,9 @@ func (v *fakeView) id(h chain.Height) chain.BlockID {
 	return chain.BlockID{Height: h, Hash: chain.Hash(v.blocks[h].Hash)}
 }
 
-func (v *fakeView) HashAt(_ context.Context, h chain.Height) (chain.Hash, error) { return v.id(h).Hash, nil }
+func (v *fakeView) HashAt(_ context.Context, h chain.Height) (chain.Hash, error) {
+	return v.id(h).Hash, nil
+}
 
 func (v *fakeView) HeightOf(_ context.Context, hash chain.Hash) (chain.Height, error) {
 	for h, b := range v.blocks {

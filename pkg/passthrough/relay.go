@@ -48,6 +48,7 @@ func NewRelay(zebra Asker) *Relay {
 // Answer is what Zebra said. Whoever gets one closes it.
 type Answer struct {
 	Failed bool      // Body is the error object; else it is the result
+	Code   int       // of the error object
 	Size   int64     // of Body in bytes; -1 when that shows at its end only
 	NullID bool      // Zebra could not read the request: the reply has no id
 	Body   io.Reader // ends with io.EOF; any other error means that the rest is missing
@@ -128,7 +129,7 @@ func (r *Relay) begin(ctx context.Context, method string, answer *zebrarpc.Answe
 		answer.Close()
 		return nil, fmt.Errorf("%s: the answer was cut off after %d bytes: %w: %w", method, len(head), err, chain.ErrUnavailable)
 	}
-	a := &Answer{Failed: answer.Failed, NullID: answer.NullID, Size: int64(len(head)), Body: bytes.NewReader(head)}
+	a := &Answer{Failed: answer.Failed, Code: answer.Code, NullID: answer.NullID, Size: int64(len(head)), Body: bytes.NewReader(head)}
 	if len(head) < relayAhead {
 		answer.Close()
 		return a, nil

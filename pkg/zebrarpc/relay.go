@@ -22,6 +22,7 @@ type Question struct {
 // Answer is what Zebra said to a Question, as Zebra spelled it. Whoever gets one closes it.
 type Answer struct {
 	Failed bool      // Body is the error object; else it is the result
+	Code   int       // of the error object
 	Size   int64     // of Body in bytes; -1 when that shows at its end only
 	NullID bool      // Zebra could not read the request, and answered none in particular
 	Body   io.Reader // ends with io.EOF; any other error means that the rest is missing
@@ -87,6 +88,7 @@ func (c *Client) relay(parent context.Context, asked *query, q *Question) (*Answ
 		return nil, err
 	}
 	closeBody := answer.close
+	answer.Body = timedReader{answer.Body, limit, asked.limit}
 	answer.close = func() { closeBody(); cancel(nil) }
 	return answer, nil
 }
@@ -146,7 +148,13 @@ func (a *call) receiveOther(resp *http.Response, body io.Reader) (*Answer, error
 		}
 	}
 	resp.Body.Close()
-	return &Answer{Failed: failed, Size: int64(len(said)), NullID: null, Body: bytes.NewReader(said), close: func() {}}, nil
+	answer := &Answer{Failed: failed, Size: int64(len(said)), NullID: null, Body: bytes.NewReader(said), close: func() {}}
+	if failed {
+		var e struct{ Code int }
+		_ = json.Unmarshal(said, &e) // a code that is no integer is not ours to judge
+		answer.Code = e.Code
+	}
+	return answer, nil
 }
 
 // resultReader reads a result up to the brace that ends the reply. Should the reply be cut off, the body says so.
@@ -168,6 +176,19 @@ func (r resultReader) Read(p []byte) (int, error) {
 		return 0, errEnd
 	}
 	return 0, io.EOF
+}
+
+// timedReader ends the context of a call whose body does not come.
+type timedReader struct {
+	io.Reader
+	timer *time.Timer
+	limit time.Duration
+}
+
+func (r timedReader) Read(p []byte) (int, error) {
+	r.timer.Reset(r.limit)
+	defer r.timer.Stop()
+	return r.Reader.Read(p)
 }
 
 // countingReader counts what is read of replies.

@@ -36,8 +36,8 @@ func ClassicKeys() []ClassicKey {
 		{Path: "network", Default: "PubTestnet", Means: "network", conv: classicNetwork},
 		{Path: "metrics_endpoint", Means: "http", conv: classicMetrics},
 		{Path: "donation_address", Means: "donation_address"},
-		{Path: "json_server_settings.json_rpc_listen_address", Note: "this version serves no JSON-RPC"},
-		{Path: "json_server_settings.cookie_dir", Note: "this version serves no JSON-RPC"},
+		{Path: "json_server_settings.json_rpc_listen_address", Means: "json_rpc"},
+		{Path: "json_server_settings.cookie_dir", Means: "json_rpc_cookie_dir", conv: classicCookieDir},
 		{Path: "grpc_settings.listen_address", Default: "127.0.0.1:8137", Means: "grpc"},
 		{Path: "grpc_settings.grpc_listen_address", Means: "grpc", Alias: true},
 		{Path: "grpc_settings.tls.cert_path", Means: "tls_cert"},
@@ -104,6 +104,16 @@ func classicValidator(s string) (string, error) {
 func classicMetrics(s string) (string, error) {
 	if s == "" {
 		return "off", nil
+	}
+	return s, nil
+}
+
+// classicCookieDefault stands for the folder that Zaino chooses when cookie_dir is empty.
+const classicCookieDefault = "(zaino)"
+
+func classicCookieDir(s string) (string, error) {
+	if s == "" {
+		return classicCookieDefault, nil
 	}
 	return s, nil
 }

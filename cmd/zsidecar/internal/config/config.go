@@ -20,6 +20,9 @@ type Config struct {
 	StrictBind bool   // no plain text on an address that others may reach
 	HTTP       string // host:port of the metrics and health port; empty: none
 
+	JSONRPC          string // host:port of the JSON-RPC server; empty: none
+	JSONRPCCookieDir string // folder of its cookie file; empty: no authentication
+
 	DataDir         string
 	NoIndex         bool
 	Network         string // "main", "test" or "regtest"; empty: whichever the node is on

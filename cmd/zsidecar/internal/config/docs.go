@@ -33,6 +33,8 @@ func (k ClassicKey) effect() string {
 		return "ignored: " + k.Note
 	case k.Means == passwordKey:
 		return "the password of `zebra_user`; in the file only"
+	case k.Means == "json_rpc_cookie_dir":
+		return "`json_rpc_cookie_dir`; an empty one means `$XDG_RUNTIME_DIR/zaino/.cookie`, else `/tmp/zaino/.cookie`"
 	case k.Means == "data_dir":
 		return "`data_dir`, in the sub-folder `zsidecar`, so that Zaino's own database stays as it is"
 	}

@@ -44,6 +44,7 @@ func TestErrors(t *testing.T) {
 		{"address to connect to, a URL", "", nil, []string{"--zebra-indexer=http://h:1"}, `flag --zebra-indexer = "http://h:1": ` + wantTarget},
 		{"Zaino's address of the indexer", "[validator_settings]\nvalidator_grpc_listen_address = \"h\"\n", nil, nil,
 			`FILE:2: validator_settings.validator_grpc_listen_address = "h": ` + wantTarget},
+		{"JSON-RPC port like gRPC's", "", nil, []string{"--json-rpc=h:1", "--grpc=h:1"}, `flag --json-rpc = "h:1": the gRPC and the JSON-RPC port must differ`},
 		{"switch", "", nil, []string{"--no-index=perhaps"}, `flag --no-index = "perhaps": must be true or false`},
 		{"chain name with a space", "", nil, []string{"--chain-name=a b"},
 			`flag --chain-name = "a b": must be letters, digits and punctuation without spaces`},

@@ -92,7 +92,13 @@ func listenKeys() []Key {
 			set: func(c *Config, s string) (err error) { c.StrictBind, err = parseSwitch(s); return err }},
 		{Name: "http", Default: "127.0.0.1:9998", Arg: "ADDR", HasFlag: true,
 			Doc: "host:port of metrics and health, or `off`",
-			set: setHTTP},
+			set: func(c *Config, s string) (err error) { c.HTTP, err = parseAddrOrOff(s); return err }},
+		{Name: "json_rpc", Default: off, Arg: "ADDR", HasFlag: true,
+			Doc: "host:port of the JSON-RPC server, or `off`",
+			set: func(c *Config, s string) (err error) { c.JSONRPC, err = parseAddrOrOff(s); return err }},
+		{Name: "json_rpc_cookie_dir", Arg: "DIR", HasFlag: true,
+			Doc: "folder for the file `.cookie`, whose password every JSON-RPC request must bring; empty lets everybody ask",
+			set: func(c *Config, s string) error { c.JSONRPCCookieDir = s; return nil }},
 	}
 }
 
@@ -165,15 +171,18 @@ func logKeys() []Key {
 	}
 }
 
-func setHTTP(c *Config, s string) (err error) {
-	if s == "off" {
-		c.HTTP = ""
-		return nil
+// off is what turns a port off.
+const off = "off"
+
+func parseAddrOrOff(s string) (string, error) {
+	if s == off {
+		return "", nil
 	}
-	if c.HTTP, err = parseAddr(s); err != nil {
-		return fmt.Errorf("%w, or off", err)
+	addr, err := parseAddr(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or %s", err, off)
 	}
-	return nil
+	return addr, nil
 }
 
 func setLogLevel(c *Config, s string) error {

@@ -36,7 +36,7 @@ func Load(src Sources) (Config, []string, error) {
 
 // gather reads every layer and checks the whole.
 func gather(src Sources) (*loader, error) {
-	l := &loader{keys: make(map[string]Key), file: src.File, given: make(map[string]given)}
+	l := &loader{keys: make(map[string]Key), file: src.File, env: src.Env, given: make(map[string]given)}
 	for _, k := range Keys() {
 		l.keys[k.Name] = k
 	}
@@ -64,6 +64,7 @@ type loader struct {
 	keys     map[string]Key
 	file     string
 	lines    map[string]int // of the file's keys, by dotted path
+	env      []string
 	config   Config
 	given    map[string]given // by key name
 	warnings []string
@@ -163,12 +164,48 @@ func (l *loader) check() {
 		l.refuse(given{layer: FromDefault, name: "data_dir"},
 			"no folder is named and none could be chosen: give --data-dir DIR, or --no-index")
 	}
-	if l.config.HTTP != "" && l.config.HTTP == l.config.GRPC && !strings.HasSuffix(l.config.HTTP, ":0") {
-		g := l.given["http"]
-		if l.given["grpc"].layer > g.layer {
-			g = l.given["grpc"]
+	l.checkJSONRPC()
+	l.checkPorts()
+}
+
+// defaultJSONRPC is where the JSON-RPC server listens when only its cookie's folder is given.
+const defaultJSONRPC = "127.0.0.1:8237"
+
+// checkJSONRPC fills in what is meant when only a part is given.
+func (l *loader) checkJSONRPC() {
+	dir := l.given["json_rpc_cookie_dir"]
+	if dir.value == classicCookieDefault {
+		runtime := "/tmp"
+		for _, entry := range l.env {
+			if path, ok := strings.CutPrefix(entry, "XDG_RUNTIME_DIR="); ok && path != "" {
+				runtime = path
+			}
 		}
-		l.refuse(g, "the gRPC and the HTTP port must differ")
+		dir.value = filepath.Join(runtime, "zaino", ".cookie")
+		l.set("json_rpc_cookie_dir", dir)
+	}
+	if dir.value != "" && l.given["json_rpc"].layer == FromDefault {
+		dir.value = defaultJSONRPC
+		l.set("json_rpc", dir)
+	}
+}
+
+// checkPorts refuses one address for two servers.
+func (l *loader) checkPorts() {
+	ports := []struct{ key, what, addr string }{
+		{"grpc", "gRPC", l.config.GRPC}, {"http", "HTTP", l.config.HTTP}, {"json_rpc", "JSON-RPC", l.config.JSONRPC},
+	}
+	for i, b := range ports {
+		for _, a := range ports[:i] {
+			if a.addr != b.addr || a.addr == "" || strings.HasSuffix(a.addr, ":0") {
+				continue
+			}
+			g := l.given[b.key]
+			if l.given[a.key].layer > g.layer {
+				g = l.given[a.key]
+			}
+			l.refuse(g, "the "+a.what+" and the "+b.what+" port must differ")
+		}
 	}
 }
 

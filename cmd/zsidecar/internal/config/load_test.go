@@ -109,6 +109,8 @@ tls_cert = "/c.pem"
 tls_key = "/k.pem"
 strict_bind = true
 http = "off"
+json_rpc = "127.0.0.1:8237"
+json_rpc_cookie_dir = "/jc"
 data_dir = "/d"
 no_index = true
 network = "regtest"
@@ -126,7 +128,7 @@ log_level = "debug"
 `
 	want := Config{
 		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file", ZebraIndexer: "zebra.example:8230",
-		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
+		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, JSONRPC: "127.0.0.1:8237", JSONRPCCookieDir: "/jc", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
 		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
 	got, warnings, err := load(t, toml, nil)
@@ -161,11 +163,9 @@ func TestZainoSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Zebra != "http://zebra:8232" || got.ZebraCookie != "/var/run/auth/.cookie" || got.GRPC != "0.0.0.0:8137" || got.Network != "main" {
-		t.Errorf("got %+v", got)
-	}
-	if want := []string{"environment variable ZAINO_JSON_SERVER_SETTINGS__JSON_RPC_LISTEN_ADDRESS has no effect: this version serves no JSON-RPC"}; !slices.Equal(warnings, want) {
-		t.Errorf("warnings %q, want %q", warnings, want)
+	if got.Zebra != "http://zebra:8232" || got.ZebraCookie != "/var/run/auth/.cookie" || got.GRPC != "0.0.0.0:8137" || got.Network != "main" ||
+		got.JSONRPC != "0.0.0.0:8237" || got.JSONRPCCookieDir != "" || warnings != nil {
+		t.Errorf("got %+v, %q", got, warnings)
 	}
 
 	got, warnings, err = load(t, `backend = "fetch"
@@ -197,6 +197,31 @@ size = 128
 		"z.toml:12: storage.database.size has no effect: sizes of Zaino's own database mean nothing to this index",
 	}; !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q, want %q", warnings, want)
+	}
+}
+
+// What is meant when only a part of the JSON-RPC server's settings is given.
+func TestJSONRPC(t *testing.T) {
+	t.Parallel()
+	const section = "[json_server_settings]\n"
+	for _, tt := range []struct {
+		name, toml string
+		env, args  []string
+		addr, dir  string
+	}{
+		{"nothing", "", nil, nil, "", ""},
+		{"address", "", nil, []string{"--json-rpc=127.0.0.1:1"}, "127.0.0.1:1", ""},
+		{"folder", "", nil, []string{"--json-rpc-cookie-dir=/d"}, "127.0.0.1:8237", "/d"},
+		{"folder, but off", "", []string{"ZSIDECAR_JSON_RPC=off"}, []string{"--json-rpc-cookie-dir=/d"}, "", "/d"},
+		{"Zaino's", section + "json_rpc_listen_address = \"127.0.0.1:1\"\ncookie_dir = \"/d\"\n", nil, nil, "127.0.0.1:1", "/d"},
+		{"Zaino's default folder", section + "cookie_dir = \"\"\n", []string{"XDG_RUNTIME_DIR=/run/user/7"}, nil, "127.0.0.1:8237", "/run/user/7/zaino/.cookie"},
+		{"Zaino's default folder without a session", "", []string{"ZAINO_JSON_SERVER_SETTINGS__COOKIE_DIR="}, nil, "127.0.0.1:8237", "/tmp/zaino/.cookie"},
+		{"own over Zaino's", section + "cookie_dir = \"/z\"\n[zsidecar]\njson_rpc_cookie_dir = \"\"\n", nil, nil, "", ""},
+	} {
+		got, warnings, err := load(t, tt.toml, tt.env, tt.args...)
+		if err != nil || warnings != nil || got.JSONRPC != tt.addr || got.JSONRPCCookieDir != tt.dir {
+			t.Errorf("%s: %q, %q, %v, %v", tt.name, got.JSONRPC, got.JSONRPCCookieDir, warnings, err)
+		}
 	}
 }
 
