@@ -36,6 +36,7 @@ func rooms() []room {
 		{"pkg/lightwallet", []string{"pkg/chain", "proto"}},
 		{"pkg/jsonrpc", []string{"pkg/chain", "pkg/passthrough", "pkg/jsonrpc/envelope"}},
 		{"pkg/jsonrpc/envelope", nil},
+		{"pkg/jsonrpc/jsonrpctest", []string{"pkg/jsonrpc/envelope"}},
 		{"proto", nil},
 		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "proto", "cmd/zsidecar/internal/demo"}},
 		{"cmd/zsidecar/internal/demo", []string{

@@ -34,10 +34,10 @@ func ClassicKeys() []ClassicKey {
 		{Path: "zebra_db_path", Note: "Zebra's database is never opened"},
 		{Path: "ephemeral_finalised_state", Kind: Switch, Default: "false", Means: "no_index"},
 		{Path: "network", Default: "PubTestnet", Means: "network", conv: classicNetwork},
-		{Path: "metrics_endpoint", Means: "http", conv: classicMetrics},
+		{Path: "metrics_endpoint", Means: "http", conv: classicPort},
 		{Path: "donation_address", Means: "donation_address"},
-		{Path: "json_server_settings.json_rpc_listen_address", Means: "json_rpc"},
-		{Path: "json_server_settings.cookie_dir", Means: "json_rpc_cookie_dir", conv: classicCookieDir},
+		{Path: "json_server_settings.json_rpc_listen_address", Means: "json_rpc", conv: classicPort},
+		{Path: "json_server_settings.cookie_dir", Means: "json_rpc_cookie_dir"},
 		{Path: "grpc_settings.listen_address", Default: "127.0.0.1:8137", Means: "grpc"},
 		{Path: "grpc_settings.grpc_listen_address", Means: "grpc", Alias: true},
 		{Path: "grpc_settings.tls.cert_path", Means: "tls_cert"},
@@ -100,20 +100,10 @@ func classicValidator(s string) (string, error) {
 	return "http://" + s, nil
 }
 
-// classicMetrics turns an endpoint that is not set into no HTTP port, as in Zaino.
-func classicMetrics(s string) (string, error) {
+// classicPort turns an address that is not set into no port, as in Zaino.
+func classicPort(s string) (string, error) {
 	if s == "" {
-		return "off", nil
-	}
-	return s, nil
-}
-
-// classicCookieDefault stands for the folder that Zaino chooses when cookie_dir is empty.
-const classicCookieDefault = "(zaino)"
-
-func classicCookieDir(s string) (string, error) {
-	if s == "" {
-		return classicCookieDefault, nil
+		return off, nil
 	}
 	return s, nil
 }

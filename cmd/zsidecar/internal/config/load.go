@@ -174,7 +174,7 @@ const defaultJSONRPC = "127.0.0.1:8237"
 // checkJSONRPC fills in what is meant when only a part is given.
 func (l *loader) checkJSONRPC() {
 	dir := l.given["json_rpc_cookie_dir"]
-	if dir.value == classicCookieDefault {
+	if dir.value == "" && dir.classic && dir.layer > FromDefault { // Zaino has a folder for this case
 		runtime := "/tmp"
 		for _, entry := range l.env {
 			if path, ok := strings.CutPrefix(entry, "XDG_RUNTIME_DIR="); ok && path != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc"
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
 	"github.com/zsidecar/zsidecar/pkg/mempool"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
@@ -20,7 +21,8 @@ type Readings struct {
 	Zebra   zebrarpc.Stats
 	Wallets lightwallet.Stats
 	Mempool mempool.Stats
-	Store   index.Stats // zero while the index is off or not open
+	JSONRPC jsonrpc.Stats // zero while it is off
+	Store   index.Stats   // zero while the index is off or not open
 	Ready   bool
 
 	TipStream bool          // there is one
@@ -64,7 +66,7 @@ func newCollector(read func() Readings) *collector {
 		served: prometheus.NewDesc("zsidecar_blocks_served_total",
 			"Compact blocks handed to clients, by who had them: the index, or zebra.", []string{"source"}, nil),
 		requests: prometheus.NewDesc("zsidecar_zebra_requests_total",
-			"Questions to Zebra, by JSON-RPC method and outcome (ok, passing, answerable, fatal, canceled).", []string{"method", "outcome"}, nil),
+			"Questions to Zebra, by JSON-RPC method (or relayed) and outcome (ok, passing, answerable, fatal, canceled).", []string{"method", "outcome"}, nil),
 	}
 }
 
@@ -134,6 +136,12 @@ func servingMetrics() []metric {
 			func(r *Readings) float64 { return float64(r.Wallets.Calls) }),
 		counter("zsidecar_panics_total", "Requests that ended with INTERNAL because a handler panicked.",
 			func(r *Readings) float64 { return float64(r.Wallets.Panics) }),
+		gauge("zsidecar_jsonrpc_requests_in_progress", "HTTP requests of JSON-RPC clients now.",
+			func(r *Readings) float64 { return float64(r.JSONRPC.Requests) }),
+		counter("zsidecar_jsonrpc_refused_total", "HTTP requests of JSON-RPC clients that were answered with another status than 200.",
+			func(r *Readings) float64 { return float64(r.JSONRPC.Refused) }),
+		counter("zsidecar_jsonrpc_panics_total", "JSON-RPC calls that ended with -32603 because a method panicked.",
+			func(r *Readings) float64 { return float64(r.JSONRPC.Panics) }),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -58,6 +59,7 @@ type Sidecar struct {
 	tls      *certificate // of the gRPC port; nil: plain text
 	grpc     net.Listener
 	http     net.Listener // nil: no HTTP port
+	json     *jsonServer  // nil: no JSON-RPC
 
 	store    atomic.Pointer[index.Store] // nil until it is open
 	opened   chan struct{}               // closed when it is
@@ -111,22 +113,42 @@ func New(o Options) (*Sidecar, error) {
 	return s, nil
 }
 
-// listen opens both ports, or none.
+// listen opens all ports, or none.
 func (s *Sidecar) listen() (err error) {
-	if s.grpc, err = listen(s.Config.GRPC, "--grpc"); err != nil {
-		return err
+	var open []net.Listener
+	defer func() {
+		if err != nil {
+			for _, l := range open {
+				l.Close()
+			}
+		}
+	}()
+	port := func(addr, flag string) (l net.Listener) {
+		if addr == "" || err != nil {
+			return nil
+		}
+		if l, err = listen(addr, flag); err != nil {
+			return nil
+		}
+		open = append(open, l)
+		return l
 	}
-	if s.tls == nil && s.Config.StrictBind && exposed(s.grpc) {
-		s.grpc.Close()
+	s.grpc = port(s.Config.GRPC, "--grpc")
+	s.http = port(s.Config.HTTP, "--http")
+	jsonRPC := port(s.Config.JSONRPC, "--json-rpc")
+	switch {
+	case err != nil:
+		return err
+	case s.tls == nil && s.Config.StrictBind && exposed(s.grpc):
 		return fmt.Errorf("%s may be reached by others and would speak plain text, which strict_bind forbids: "+
 			"give a certificate (--tls-cert, --tls-key) or a private address (--grpc)", s.grpc.Addr())
-	}
-	if s.Config.HTTP == "" {
+	case jsonRPC == nil:
 		return nil
+	case s.Config.StrictBind && exposed(jsonRPC):
+		return fmt.Errorf("%s may be reached by others and would speak plain text, which strict_bind forbids: "+
+			"give a private address (--json-rpc)", jsonRPC.Addr())
 	}
-	if s.http, err = listen(s.Config.HTTP, "--http"); err != nil {
-		s.grpc.Close()
-	}
+	s.json, err = s.newJSONServer(jsonRPC)
 	return err
 }
 
@@ -187,6 +209,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		s.Log.Warn("wallets are served in plain text on an address that others may reach: give a certificate (--tls-cert), or put a proxy with TLS before it", "addr", s.GRPCAddr())
 	}
 	g.Go(func() error { return s.wallets.Serve(s.grpc) })
+	if s.json != nil {
+		g.Go(func() error { return s.json.serve(s) })
+	}
 	if s.http != nil {
 		g.Go(func() error { return s.serveHTTP(work) })
 	}
@@ -227,21 +252,25 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	return errors.Join(err, s.close())
 }
 
-// drain ends the wallets' requests.
+// drain ends the requests of wallets and of JSON-RPC.
 func (s *Sidecar) drain() {
 	s.stopping.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
+	var wait sync.WaitGroup
+	wait.Go(func() { s.json.stop(ctx) })
 	s.wallets.Stop(ctx)
+	wait.Wait()
 }
 
 // close is called when no goroutine of Run is left.
 func (s *Sidecar) close() error {
 	s.client.Close()
+	err := s.json.close()
 	if store := s.store.Load(); store != nil {
-		if err := store.Close(); err != nil {
-			return fmt.Errorf("close the index: %w", err)
+		if failed := store.Close(); failed != nil {
+			err = errors.Join(err, fmt.Errorf("close the index: %w", failed))
 		}
 	}
-	return nil
+	return err
 }

@@ -96,7 +96,7 @@ func (s *Sidecar) facts() ops.Facts {
 func (s *Sidecar) readings() ops.Readings {
 	facts := s.facts()
 	r := ops.Readings{
-		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(), Mempool: s.mempool.Stats(),
+		Facts: facts, Zebra: s.client.Stats(), Wallets: s.wallets.Stats(), Mempool: s.mempool.Stats(), JSONRPC: s.json.stats(),
 		Ready: ops.Assess(time.Now(), facts).Ready, TipStream: s.tips != nil,
 	}
 	if store := s.store.Load(); store != nil {
