@@ -22,7 +22,8 @@ type Transactions interface {
 // sideChainHeight is the wire's word for a transaction that was mined, but not in the best chain.
 const sideChainHeight = math.MaxUint64
 
-// GetTransaction asks the node anew each time: a transaction may have been sent, mined or orphaned a moment ago.
+// GetTransaction asks the node anew each time: a transaction may have been sent, mined or orphaned a moment ago. The node may be a block
+// ahead of the tip that wallets are told. To them a transaction of such a block is still unmined: no height is named above the tip.
 func (s *service) GetTransaction(ctx context.Context, req *walletrpc.TxFilter) (*walletrpc.RawTransaction, error) {
 	var id chain.TxID
 	if len(req.Hash) != len(id) {
@@ -39,7 +40,13 @@ func (s *service) GetTransaction(ctx context.Context, req *walletrpc.TxFilter) (
 	message := &walletrpc.RawTransaction{Data: tx.Raw}
 	switch tx.Place {
 	case chain.Mined:
-		message.Height = uint64(tx.Height)
+		tip, err := tipOf(ctx, s.source) // after the node's answer: whoever asks for the latest block next gets this one or a later one
+		if err != nil {
+			return nil, err
+		}
+		if tx.Height <= tip.Height {
+			message.Height = uint64(tx.Height)
+		}
 	case chain.OnSideChain:
 		message.Height = sideChainHeight
 	}

@@ -15,13 +15,14 @@ import (
 
 func TestGetTransaction(t *testing.T) {
 	t.Parallel()
-	s := start(t, &fakeSource{blocks: fakeBlocks(3)})
+	source := &fakeSource{blocks: fakeBlocks(8)}
+	s := start(t, source)
 	id := func(b byte) []byte { return append([]byte{b}, make([]byte, 31)...) }
 	s.node.located = map[chain.TxID]chain.LocatedTransaction{
 		chain.TxID(id(1)): {Raw: []byte("mined"), Place: chain.Mined, Height: 7},
 		chain.TxID(id(2)): {Raw: []byte("mempool"), Place: chain.InMempool},
 		chain.TxID(id(3)): {Raw: []byte("side"), Place: chain.OnSideChain},
-		chain.TxID(id(4)): {Raw: []byte("high"), Place: chain.Mined, Height: chain.MaxHeight},
+		chain.TxID(id(4)): {Raw: []byte("ahead"), Place: chain.Mined, Height: 8},
 	}
 	client := s.dial(t)
 	for _, c := range []struct {
@@ -35,7 +36,8 @@ func TestGetTransaction(t *testing.T) {
 		{&walletrpc.TxFilter{Hash: id(1), Index: 9, Block: byHeight(3)}, "mined", 7, codes.OK, ""},
 		{&walletrpc.TxFilter{Hash: id(2)}, "mempool", 0, codes.OK, ""},
 		{&walletrpc.TxFilter{Hash: id(3)}, "side", math.MaxUint64, codes.OK, ""},
-		{&walletrpc.TxFilter{Hash: id(4)}, "high", math.MaxInt32, codes.OK, ""},
+		// The node has a block more than GetLatestBlock names: in the chain of this answer the transaction is unmined.
+		{&walletrpc.TxFilter{Hash: id(4)}, "ahead", 0, codes.OK, ""},
 		// Named as wallets and explorers show it.
 		{&walletrpc.TxFilter{Hash: id(5)}, "", 0, codes.NotFound,
 			"Transaction not found: 0000000000000000000000000000000000000000000000000000000000000005"},
@@ -52,6 +54,12 @@ func TestGetTransaction(t *testing.T) {
 		if string(tx.GetData()) != c.data || tx.GetHeight() != c.height {
 			t.Errorf("%v: got %q at %d, want %q at %d", c.req, tx.GetData(), tx.GetHeight(), c.data, c.height)
 		}
+	}
+	source.noTip = true // then no height can be held against it
+	_, err := client.GetTransaction(t.Context(), &walletrpc.TxFilter{Hash: id(1)})
+	requireStatus(t, err, codes.Unavailable, textUnavailable)
+	if tx, err := client.GetTransaction(t.Context(), &walletrpc.TxFilter{Hash: id(2)}); err != nil || tx.Height != 0 {
+		t.Errorf("in the mempool, without a tip: %v, %v", tx, err)
 	}
 	for _, c := range []struct {
 		err  error
