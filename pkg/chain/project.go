@@ -25,20 +25,39 @@ func Project(dst, message, transparent []byte, p Projection) ([]byte, error) {
 	return endFrame(j.dst, start), nil
 }
 
+var errNothingShielded = errors.New("a transaction without shielded parts is left out")
+
 var errEmptyField = errors.New("an empty field is left out")
 
-// projector is one call of Project.
+// Inspect reads a stored block as strictly as Project does when all of it is asked for: message is a complete CompactBlock, column the
+// transparent column of the same block. It returns what the message says of itself, and counts what the block adds to the note
+// commitment trees. The error is a *ParseError naming the offset in message or in the column.
+func Inspect(message, column []byte) (s Summary, added TreeSizes, err error) {
+	everything := Projection{Pools: AllPools, KeepEmpty: true}
+	j := projector{p: everything, stored: reader{buf: message}, column: reader{buf: column}, added: &added}
+	if len(column) == 0 {
+		j.column.fail("column", 0, errors.New("no transaction where every block has one"))
+	}
+	if err := j.run(); err != nil {
+		return Summary{}, TreeSizes{}, err
+	}
+	return j.summary, added, nil
+}
+
+// projector is one call of Project or Inspect.
 type projector struct {
 	dst            []byte
 	p              Projection
 	stored, column reader
-	tx             compactTx // the next transaction of stored
-	more           bool      // whether there is one
+	summary        Summary
+	tx             compactTx  // the next transaction of stored
+	more           bool       // whether there is one
+	added          *TreeSizes // of Inspect, which sends nothing and counts notes
 }
 
 func (j *projector) run() error {
-	var s Summary
-	j.stored.summaryHeader(&s)
+	s := &j.summary
+	j.stored.summaryHeader(s)
 	j.dst = append(j.dst, j.stored.buf[:j.stored.pos]...)
 	j.next()
 	if j.p.NeedsTransparent() {
@@ -72,6 +91,9 @@ func (j *projector) next() {
 		j.stored.fail("transaction", j.tx.at, fmt.Errorf("index %d after index %d", j.tx.index, before))
 		j.more = false
 	}
+	if j.more {
+		j.summary.TxCount++
+	}
 }
 
 // merge sends every transaction of the column, together with what is stored of it.
@@ -98,6 +120,12 @@ func (j *projector) merge() {
 
 // send appends what the projection leaves of tx, if anything.
 func (j *projector) send(tx *compactTx) {
+	if j.added != nil {
+		j.added.Sapling += uint32(len(tx.outputs) / outputField)
+		j.added.Orchard += uint32(len(tx.orchard) / actionField)
+		j.added.Ironwood += uint32(len(tx.ironwood) / actionField)
+		return
+	}
 	if !j.p.Pools.Has(Sapling) {
 		tx.spends, tx.outputs = nil, nil
 	}
@@ -180,6 +208,9 @@ func (r *reader) compactTx(tx *compactTx, column bool) bool {
 		tx.ironwood = r.compactActions(end, tagIronwood)
 	}
 	r.end(end, "transaction")
+	if !column && r.pos == head+len(tx.head) {
+		r.fail("transaction", tx.at, errNothingShielded)
+	}
 	return r.err == nil
 }
 

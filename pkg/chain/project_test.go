@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
 )
 
 func TestAppendFrame(t *testing.T) {
@@ -73,6 +74,33 @@ func changed(b []byte, at int, to byte) []byte {
 	return b
 }
 
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	e := chain.NewEncoder(chain.EncoderOptions{})
+	kinds := map[string]func(chain.Height, chain.Hash, uint64) []byte{
+		"small": chaintest.Small, "dense v4": chaintest.DenseV4, "dense v6": chaintest.DenseV6, "mixed": chaintest.Mixed,
+	}
+	for name, kind := range kinds {
+		var b chain.Block
+		if err := e.Encode(&b, 7, kind(7, chain.Hash{1}, 9)); err != nil {
+			t.Fatal(err)
+		}
+		sizes := chain.TreeSizes{Sapling: 1 << 30, Orchard: 3, Ironwood: 1}
+		message := chain.AppendFrame(nil, b.Shielded, sizes)[chain.FramePrefixLen:]
+		want, err := chain.Summarize(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, added, err := chain.Inspect(message, b.Transparent)
+		if err != nil || got != want || added != b.Added || want.Sizes != sizes || (want.TxCount == 0) != (b.Added == chain.TreeSizes{}) {
+			t.Errorf("%s: %+v that adds %+v (%v), want %+v and %+v", name, got, added, err, want, b.Added)
+		}
+		if _, _, err := chain.Inspect(message, nil); err == nil {
+			t.Errorf("%s: a block without transactions passes", name)
+		}
+	}
+}
+
 func TestProjectErrors(t *testing.T) {
 	t.Parallel()
 	block := func(txs ...[]byte) []byte { return cat(blockStart, cat(txs...), blockEnd) }
@@ -122,6 +150,7 @@ func TestProjectErrors(t *testing.T) {
 		{"action without key", block(nested(0x3a, txid, changed(orchard, 71, 0))), nil, "action ephemeral key at byte 180: bytes 0020 where 1a20 belong"},
 		{"action without ciphertext", block(nested(0x3a, txid, changed(orchard, 105, 0))), nil, "action ciphertext at byte 214: bytes 0034 where 2234 belong"},
 		{"action cut", cat(blockStart, nested(0x3a, txid, orchard)[:250-72]), nil, "transaction at byte 73: 193 bytes needed, 175 left"},
+		{"nothing shielded", block(nested(0x3a, txid)), nil, "transaction at byte 72: a transaction without shielded parts is left out"},
 		{"indexes out of order", block(nested(0x3a, second, spend), nested(0x3a, txid, spend)), nil, "transaction at byte 146: index 0 after index 1"},
 		{"indexes twice", block(nested(0x3a, txid, spend), nested(0x3a, txid, spend)), nil, "transaction at byte 144: index 0 after index 0"},
 
@@ -159,6 +188,9 @@ func TestProjectErrors(t *testing.T) {
 			got, err := chain.Project([]byte("before"), tt.message, tt.column, p)
 			if err == nil || err.Error() != tt.want {
 				t.Fatalf("error %v\nwant  %s", err, tt.want)
+			}
+			if _, _, err := chain.Inspect(tt.message, tt.column); tt.column != nil && (err == nil || err.Error() != tt.want) {
+				t.Errorf("Inspect: error %v\nwant  %s", err, tt.want)
 			}
 			var parse *chain.ParseError
 			if !errors.As(err, &parse) {
