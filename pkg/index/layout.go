@@ -16,10 +16,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 var (
-	errChecksum = errors.New("checksum mismatch")
-	errShort    = errors.New("the row is too short")
-	errTable    = errors.New("the offset table does not fit the row")
-	errMissing  = errors.New("the row is missing")
+	errChecksum  = errors.New("checksum mismatch")
+	errShort     = errors.New("the row is too short")
+	errTable     = errors.New("the offset table does not fit the row")
+	errMissing   = errors.New("the row is missing")
+	errNoSuchRow = errors.New("this release knows no such row")
 )
 
 // sealCRC writes the checksum of everything after the first four bytes into them.

@@ -48,19 +48,35 @@ func (s *Store) loadMeta(txn *badger.Txn) error {
 	case format == 0:
 		return nil // a new index
 	case format != FormatVersion:
-		return fmt.Errorf("%w: it has format %d and this release knows format %d: use the release that wrote it, or delete the directory to build it again",
-			ErrFormat, format, FormatVersion)
+		return unknownFormat(format)
 	}
 	if s.net, err = readNetwork(txn); err != nil {
-		return fmt.Errorf("%w: delete the directory to build it again", err)
+		return fmt.Errorf("%w: %s", err, repairOrDelete)
 	}
 	if s.o.Genesis != (chain.Hash{}) && s.o.Genesis != s.net.genesis {
 		return fmt.Errorf("%w: %s", ErrOtherNetwork, s.net.mismatch(s.dir, s.o.Genesis))
 	}
-	if s.state, err = readState(txn); err != nil {
-		return fmt.Errorf("%w: delete the directory to build it again", err)
+	if s.state, err = loadState(txn); err != nil {
+		return fmt.Errorf("%w: %s", err, repairOrDelete)
 	}
 	return nil
+}
+
+const repairOrDelete = "run zsidecar check --repair, or delete the directory to build it again"
+
+// loadState reads the state row of an index that has a format row, and so a first block.
+func loadState(txn *badger.Txn) (state, error) {
+	st, err := readState(txn)
+	if err == nil && st.seq == 0 {
+		err = fmt.Errorf("read %s: %w", keyState, errMissing)
+	}
+	return st, err
+}
+
+// unknownFormat is the refusal of an index that another release wrote.
+func unknownFormat(format uint32) error {
+	return fmt.Errorf("%w: it has format %d and this release knows format %d: use the release that wrote it, or delete the directory to build it again",
+		ErrFormat, format, FormatVersion)
 }
 
 // mismatch is the text of every ErrOtherNetwork.
@@ -116,10 +132,11 @@ func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64,
 	for it.Rewind(); it.Valid(); it.Next() {
 		last, err := parseHeightKey(prefixSegment, it.Item().Key())
 		if err != nil {
-			return nil, nil, err
+			garbage = append(garbage, it.Item().KeyCopy(nil))
+			continue
 		}
 		if last >= snap.sealed.blocks || last < next {
-			garbage = append(garbage, it.Item().KeyCopy(nil), transparentKey(last).bytes())
+			garbage = append(garbage, it.Item().KeyCopy(nil))
 			continue
 		}
 		err = it.Item().Value(func(v []byte) error {
@@ -151,6 +168,11 @@ func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64,
 	}
 	s.listGap(snap, next, snap.sealed.blocks)
 	snap.unlisted = snap.findUnlisted()
+	for key := range rowsOf(txn, prefixTransparent, false) {
+		if last, err := parseHeightKey(prefixTransparent, key); err != nil || last >= snap.sealed.blocks {
+			garbage = append(garbage, key)
+		}
+	}
 	return entries, garbage, nil
 }
 
@@ -182,9 +204,10 @@ func (s *Store) loadRecent(txn *badger.Txn, snap *snapshot) (unnamed [][]byte, e
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixRecent)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
+		unnamed = append(unnamed, it.Item().KeyCopy(nil))
 		key, err := parseRecentKey(it.Item().Key())
 		if err != nil {
-			return nil, err
+			continue
 		}
 		_ = it.Item().Value(func(v []byte) error {
 			row, err := decodeRecentRow(v)
@@ -193,7 +216,6 @@ func (s *Store) loadRecent(txn *badger.Txn, snap *snapshot) (unnamed [][]byte, e
 			}
 			return err // an unreadable row is one that is not found
 		})
-		unnamed = append(unnamed, it.Item().KeyCopy(nil))
 	}
 	recent := make([]recentBlock, snap.top.blocks-snap.sealed.blocks)
 	id := snap.top.tip()

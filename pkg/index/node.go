@@ -18,6 +18,11 @@ type Node interface {
 	// SetFollowing says whether the tip should be polled often, because the index has reached it.
 	SetFollowing(bool)
 
+	BestChain
+}
+
+// BestChain is what Check and Repair ask of the full node: its best chain. Errors are those of a Node.
+type BestChain interface {
 	// BlockHash returns the hash of the best chain's block at a height.
 	BlockHash(context.Context, chain.Height) (chain.Hash, error)
 	// TreeSizes returns the note commitment tree sizes at the end of a block.

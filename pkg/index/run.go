@@ -135,13 +135,21 @@ func summarize(row segmentRow, h chain.Height) (chain.Summary, error) {
 		return chain.Summary{}, err
 	}
 	s, err := chain.Summarize(frame[chain.FramePrefixLen:])
-	if err == nil && (s.ID.Height != h || !bytes.Equal(s.ID.Hash[:hashPrefixLen], row.prefixes[hashPrefixLen*int(h-row.first):][:hashPrefixLen])) {
-		err = fmt.Errorf("its bytes are those of block %s", s.ID)
+	if err == nil {
+		err = row.expect(h, s)
 	}
 	if err != nil {
 		return chain.Summary{}, fmt.Errorf("block %d: %w", h, err)
 	}
 	return s, nil
+}
+
+// expect fails when a frame at height h is not the one of the tables.
+func (r segmentRow) expect(h chain.Height, s chain.Summary) error {
+	if s.ID.Height != h || !bytes.Equal(s.ID.Hash[:hashPrefixLen], r.prefixes[hashPrefixLen*int(h-r.first):][:hashPrefixLen]) {
+		return fmt.Errorf("its bytes are those of block %s", s.ID)
+	}
+	return nil
 }
 
 // recent reads recent rows from cur on.

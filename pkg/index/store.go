@@ -65,22 +65,31 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	s, err := openBadger(dir, lock, o)
+	if err != nil {
+		return nil, err
 	}
-	s := &Store{dir: dir, o: o, lock: lock}
-	if s.db, err = badger.OpenManaged(badgerOptions(dir, o)); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("open index %s: %w: if this does not go away, delete the directory: all of it can be built again", dir, err)
-	}
-	s.version = s.db.MaxVersion()
-	s.db.SetDiscardTs(s.version)
 	if err := s.load(); err != nil {
 		s.db.Close()
 		lock.Close()
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
+	return s, nil
+}
+
+// openBadger opens the database of a locked directory, and gives the lock back when it cannot. The Store has nothing in memory yet.
+func openBadger(dir string, lock *os.File, o Options) (*Store, error) {
+	if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	db, err := badger.OpenManaged(badgerOptions(dir, o))
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w: if this does not go away, delete the directory: all of it can be built again", dir, err)
+	}
+	s := &Store{dir: dir, o: o, lock: lock, db: db, version: db.MaxVersion()}
+	db.SetDiscardTs(s.version)
 	return s, nil
 }
 
