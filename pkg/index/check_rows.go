@@ -344,29 +344,35 @@ func (c *checker) block(s chain.Summary, added chain.TreeSizes) error {
 	return nil
 }
 
-// recent verifies the recent blocks from the tip down, and then the bytes of each in order.
+// recent verifies the recent blocks: each by itself from the tip down, and then on top of each other.
 func (c *checker) recent() error {
 	if c.lost || c.state.top.blocks < c.next.blocks {
 		return nil
 	}
-	keys := make([]recentKey, c.state.top.blocks-c.next.blocks)
+	type block struct {
+		chain.Summary
+		added chain.TreeSizes
+	}
+	blocks := make([]block, c.state.top.blocks-c.next.blocks)
 	id := c.state.top.tip()
-	for i := len(keys) - 1; i >= 0; i-- {
-		keys[i] = recentKey(id)
-		c.named[id.Hash] = struct{}{}
-		err := c.recentRow(keys[i], func(row recentRow) error {
-			id = chain.BlockID{Height: id.Height - 1, Hash: row.prev}
-			return nil
+	for i := len(blocks) - 1; i >= 0; i-- {
+		err := c.recentRow(recentKey(id), func(row recentRow) (err error) {
+			blocks[i].Summary, blocks[i].added, err = inspectRecent(id, row)
+			c.report.FrameBytes += int64(len(row.frame))
+			c.report.ColumnBytes += int64(len(row.column))
+			return err
 		})
 		if err != nil {
-			return c.recentProblem(keys[i], err)
+			return c.recentProblem(recentKey(id), err)
 		}
+		c.named[id.Hash] = struct{}{}
+		id = chain.BlockID{Height: id.Height - 1, Hash: blocks[i].Prev}
 	}
-	for _, key := range keys {
-		if err := c.recentRow(key, func(row recentRow) error { return c.recentBlock(key, row) }); err != nil {
-			return c.recentProblem(key, err)
+	for _, b := range blocks {
+		if err := c.block(b.Summary, b.added); err != nil {
+			return c.recentProblem(recentKey(b.ID), err)
 		}
-		c.recents = append(c.recents, key)
+		c.recents = append(c.recents, recentKey(b.ID))
 		c.report.RecentBlocks++
 		c.o.Progress(int64(c.next.blocks), int64(c.state.top.blocks))
 	}
@@ -407,15 +413,11 @@ func (c *checker) recentProblem(key recentKey, err error) error {
 	return nil
 }
 
-func (c *checker) recentBlock(key recentKey, row recentRow) error {
+// inspectRecent reads the row of a recent block strictly.
+func inspectRecent(id chain.BlockID, row recentRow) (chain.Summary, chain.TreeSizes, error) {
 	s, added, err := inspect(row.frame, row.column)
-	if err != nil {
-		return err
+	if err == nil && (s.ID != id || s.Prev != row.prev || s.Sizes != row.sizes) {
+		err = fmt.Errorf("the row says parent %s and %+v, but its bytes are block %s with parent %s and %+v", row.prev, row.sizes, s.ID, s.Prev, s.Sizes)
 	}
-	if s.ID != chain.BlockID(key) || s.Prev != row.prev || s.Sizes != row.sizes {
-		return fmt.Errorf("the row says parent %s and %+v, but its bytes are block %s with parent %s and %+v", row.prev, row.sizes, s.ID, s.Prev, s.Sizes)
-	}
-	c.report.FrameBytes += int64(len(row.frame))
-	c.report.ColumnBytes += int64(len(row.column))
-	return c.block(s, added)
+	return s, added, err
 }

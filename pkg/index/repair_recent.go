@@ -19,8 +19,8 @@ type repairedRecent struct {
 	fetched *chain.Block    // nil: the row stays
 }
 
-// recent fetches the recent blocks whose rows are wrong. When the node has others by now, the recent blocks are given up, as a start
-// would do.
+// recent fetches the recent blocks whose rows are wrong. When the node has others by now, or none, the recent blocks are given up, as
+// the next start would do.
 func (r *repairer) recent(problems []Problem) error {
 	wrong := make(map[string]bool)
 	for _, p := range problems {
@@ -67,10 +67,7 @@ func (r *repairer) storedRecent(id chain.BlockID) (b repairedRecent, err error) 
 		if err != nil {
 			return err
 		}
-		s, added, err := inspect(row.frame, row.column)
-		if err == nil && (s.ID != id || s.Prev != row.prev || s.Sizes != row.sizes) {
-			err = errTable
-		}
+		_, added, err := inspectRecent(id, row)
 		b = repairedRecent{id: id, prev: row.prev, added: added, sizes: row.sizes}
 		return err
 	})
@@ -81,7 +78,13 @@ func (r *repairer) fetchRecent(id chain.BlockID) (repairedRecent, error) {
 	if err := r.ask(); err != nil {
 		return repairedRecent{}, err
 	}
+	if r.store.net.genesis == (chain.Hash{}) { // any node might be asked, and would have another block
+		return repairedRecent{}, fmt.Errorf("%s comes first", keyNetwork)
+	}
 	for f, err := range r.node.Blocks(r.ctx, id.Height, id.Height) {
+		if errors.Is(err, chain.ErrAboveTip) {
+			err = errOtherChain
+		}
 		if err != nil {
 			return repairedRecent{}, r.lost(fmt.Errorf("fetch block %s: %w", id, err))
 		}
