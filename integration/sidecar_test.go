@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // programDir is where TestMain lets the program be built.
@@ -39,7 +41,23 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programDir = dir
-	return m.Run()
+	code := m.Run()
+	if err := stopShared(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// stopShared ends what the tests share, and looks for goroutines that somebody left running.
+func stopShared() error {
+	if sharedSynthetic != nil {
+		if err := sharedSynthetic.node.Stop(); err != nil {
+			return err
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return goleak.Find()
 }
 
 // program returns the path of the zsidecar binary, built from this checkout.

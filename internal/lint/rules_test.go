@@ -100,6 +100,7 @@ func check(files []source) []string {
 		broken = append(broken, checkCode(f)...)
 	}
 	broken = append(broken, checkServed(files)...)
+	broken = append(broken, checkLeaks(files)...)
 	slices.Sort(broken)
 	return slices.Compact(broken)
 }
@@ -152,6 +153,22 @@ func checkServed(files []source) (broken []string) {
 				reached[next] = true
 				queue = append(queue, next)
 			}
+		}
+	}
+	return broken
+}
+
+// checkLeaks finds the folders whose tests do not look for goroutines that they left running.
+func checkLeaks(files []source) (broken []string) {
+	looks := make(map[string]bool)
+	for _, f := range files {
+		if strings.HasSuffix(f.path, "_test.go") {
+			looks[f.dir] = looks[f.dir] || slices.Contains(f.imports, "go.uber.org/goleak")
+		}
+	}
+	for dir, ok := range looks {
+		if !ok {
+			broken = append(broken, dir+": has tests, and a TestMain without goleak or none")
 		}
 	}
 	return broken

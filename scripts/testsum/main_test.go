@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCounts(t *testing.T) {
 	t.Parallel()
