@@ -103,6 +103,7 @@ type sidecar struct {
 	httpAddr string
 	dataDir  string
 	args     []string
+	shell    string // run before the program, in the process that becomes it
 	proc     *process
 }
 
@@ -131,7 +132,12 @@ func newSidecar(tb testing.TB, url, cookie string, s setup) *sidecar {
 func (c *sidecar) start() {
 	c.tb.Helper()
 	path := program(c.tb)
-	c.proc = startProcess(c.tb, "zsidecar", path, c.args...)
+	args := c.args
+	if c.shell != "" {
+		args = append([]string{"-e", "-c", c.shell + `; exec "$0" "$@"`, path}, args...)
+		path = "/bin/sh"
+	}
+	c.proc = startProcess(c.tb, "zsidecar", path, args...)
 	await(c.tb, "zsidecar listens on "+c.grpcAddr, 5*time.Second, func() bool {
 		if !c.proc.running() {
 			c.tb.Fatalf("zsidecar ended at once:\n%s", c.proc.output.tail(4000))

@@ -201,7 +201,7 @@ func (b *Builder) attempt(ctx context.Context) error {
 // idle waits for the next tip, unless it is there already.
 func (b *Builder) idle(ctx context.Context, tip chain.BlockID, changed <-chan struct{}) error {
 	b.evaluate()
-	if err := b.store.saveComplete(); err != nil && !errors.Is(err, ErrDiskFull) {
+	if err := b.store.saveComplete(); err != nil && !NoRoom(err) {
 		return fmt.Errorf("note whether the index is complete: %w", err)
 	}
 	b.note(b.working(), nil)
@@ -213,7 +213,7 @@ func (b *Builder) idle(ctx context.Context, tip chain.BlockID, changed <-chan st
 		case <-changed:
 			return nil
 		case <-b.store.kept.filling:
-			if err := b.store.saveState(); err != nil && !errors.Is(err, ErrDiskFull) {
+			if err := b.store.saveState(); err != nil && !NoRoom(err) {
 				return fmt.Errorf("write what was kept: %w", err)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
-	"golang.org/x/sys/unix"
 )
 
 // Limits of one commit. Badger takes 2.4 MiB of keys and values below its value threshold, and 26,000 entries, per transaction;
@@ -93,28 +92,6 @@ func (s *Store) writeBadger(b *batch) error {
 		return fmt.Errorf("commit to the index: %w", err)
 	}
 	s.db.SetDiscardTs(s.version)
-	return nil
-}
-
-// badgerRoom is what Badger may write besides commits: it flushes its memory table when it closes, and replays logs when it opens.
-const badgerRoom = 2 * memTableSize
-
-// checkSpace keeps the disk from filling up by commits.
-func (s *Store) checkSpace(size int64) error { return checkRoom(s.dir, size+s.o.MinFree, s.o.freeHook) }
-
-// checkRoom refuses what would fill the disk: Badger writes through mapped sparse files, where a full disk is a SIGBUS and no error.
-// A nil free asks the file system.
-func checkRoom(dir string, needed int64, free func() int64) error {
-	if free == nil {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(dir, &fs); err != nil {
-			return fmt.Errorf("look for free space in %s: %w", dir, err)
-		}
-		free = func() int64 { return int64(fs.Bavail) * fs.Bsize }
-	}
-	if n := free(); n < needed {
-		return &DiskFullError{Dir: dir, Free: n, Needed: needed}
-	}
 	return nil
 }
 

@@ -17,6 +17,8 @@ var (
 	ErrFormat = errors.New("the index has a format that this release does not know")
 	// ErrDiskFull: a commit would leave less free than Options.MinFree; a DiskFullError carries the numbers.
 	ErrDiskFull = errors.New("disk full")
+	// ErrTooManyFiles: the process, or the machine, has too few file descriptors left for what Badger may open in a commit.
+	ErrTooManyFiles = errors.New("too many open files")
 	// ErrDeepReorg: the node's best chain leaves ours below the recent rows, among sealed blocks.
 	ErrDeepReorg = errors.New("the node's chain leaves the index below its recent blocks")
 	// ErrContradiction: the node sends blocks that do not link to its own best chain, again and again.
@@ -40,6 +42,10 @@ func (e *DiskFullError) Error() string {
 
 // Is makes errors.Is(err, ErrDiskFull) true.
 func (e *DiskFullError) Is(target error) bool { return target == ErrDiskFull }
+
+// NoRoom tells whether err is ErrDiskFull or ErrTooManyFiles: nothing is wrong with the index, and what it wanted can be tried again when
+// there is room.
+func NoRoom(err error) bool { return errors.Is(err, ErrDiskFull) || errors.Is(err, ErrTooManyFiles) }
 
 // CorruptError says that the stored bytes of the blocks First..Last do not match their checksum, or are gone. Those heights count as
 // not indexed: whoever has another source asks it. It matches chain.ErrUnavailable.

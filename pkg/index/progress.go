@@ -29,7 +29,7 @@ func (s State) String() string {
 	case StateFollowing:
 		return "is following the node"
 	case StatePaused:
-		return "is paused: disk full"
+		return "is paused"
 	case StateStopped:
 		return "has stopped"
 	}

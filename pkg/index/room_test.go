@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestNoRoomForBadger: where Badger itself would fill the disk, an index is neither opened nor checked, and closing one leaves its log
@@ -45,4 +47,47 @@ func TestNoRoomForBadger(t *testing.T) {
 	}
 	room.Store(badgerRoom)
 	expectChain(t, open(t, copied, o), blocks)
+}
+
+// TestTooManyFiles: without file descriptors for what Badger may open, the build pauses and nothing is opened or closed; it goes on by
+// itself. Badger itself would end the process at the commit after one that found no descriptor for its next memory table.
+func TestTooManyFiles(t *testing.T) { // not parallel: the limit is the process's
+	blocks := newForge().extend(t, nil, 60)
+	s := open(t, t.TempDir(), small())
+	build(t, s, newFakeNode(blocks[:30]))
+	other := t.TempDir()
+
+	// A new descriptor has the lowest number that is free, so this leaves half of what is wanted.
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest := uint64(null.Fd())
+	null.Close()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(n uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(lowest + badgerFiles/2)
+	defer limit(was.Cur)
+
+	n := newFakeNode(blocks)
+	b := start(t, s, n, BuilderOptions{})
+	b.awaitState(t, StatePaused, "too many open files")
+	if err := b.Progress().Err; !errors.Is(err, ErrTooManyFiles) || !NoRoom(err) || errors.Is(err, ErrDiskFull) {
+		t.Errorf("progress says %v", err)
+	}
+	expectChain(t, s, blocks[:30]) // serving goes on
+	if _, err := Open(other, small()); !errors.Is(err, ErrTooManyFiles) {
+		t.Errorf("open: %v", err)
+	}
+	limit(was.Cur)
+	b.awaitTip(t, blocks[59])
+	b.stop(t)
+	expectChain(t, s, blocks)
 }

@@ -49,8 +49,8 @@ type Store struct {
 // a commit in flight: rows that a snapshot names never change, so there is nothing to isolate.
 const latest = math.MaxUint64
 
-// Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork, ErrFormat or ErrDiskFull, each saying
-// what to do.
+// Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork, ErrFormat, ErrDiskFull or
+// ErrTooManyFiles, each saying what to do.
 // Rows that the tip does not name are deleted, and whatever recent rows a torn write left unreadable: the Builder fetches them again.
 // The caller closes the Store.
 func Open(dir string, o Options) (*Store, error) {
@@ -60,6 +60,9 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
+	}
+	if err := checkFiles(dir, badgerFiles); err != nil { // the lock is a file too
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	lock, err := lockDir(dir, unix.LOCK_EX)
 	if err != nil {
@@ -79,7 +82,7 @@ func Open(dir string, o Options) (*Store, error) {
 
 // openBadger opens the database of a locked directory, and gives the lock back when it cannot. The Store has nothing in memory yet.
 func openBadger(dir string, lock *os.File, o Options) (*Store, error) {
-	if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
+	if err := checkOpening(dir, o.freeHook); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
@@ -96,7 +99,7 @@ func openBadger(dir string, lock *os.File, o Options) (*Store, error) {
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
 // The Builder must have returned.
 //
-// On a disk without room it leaves the database as a kill would, its lock included, until the process ends: every commit is on the disk
+// Without room on the disk, or for open files, it leaves the database as a kill would, its lock included, until the process ends: every commit is on the disk
 // already, and the next Open replays the log.
 func (s *Store) Close() error {
 	s.gate.Lock()
@@ -105,14 +108,14 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	if err := checkRoom(s.dir, badgerRoom, s.o.freeHook); errors.Is(err, ErrDiskFull) {
+	if err := checkRoom(s.dir, badgerRoom, s.o.freeHook); NoRoom(err) {
 		s.o.Logger.Warn("the index is left as it is, its log is replayed at the next start", "error", err)
 		return nil
 	}
 	var errs []error
 	if s.due() > 0 || s.complete.Load() != s.state.complete || s.kept.waiting(s.state, s.net.genesis) {
 		// On a full disk the next Open does it.
-		if err := s.saveState(); !errors.Is(err, ErrDiskFull) {
+		if err := s.saveState(); !NoRoom(err) {
 			errs = append(errs, err)
 		}
 	}

@@ -204,7 +204,7 @@ func (b *Builder) checkSizes(ctx context.Context, end chainEnd) error {
 	return nil
 }
 
-// commit does one write of the store, and waits in place while the disk is full.
+// commit does one write of the store, and waits in place while there is no room.
 func (b *Builder) commit(ctx context.Context, write func() error) error {
 	for {
 		err := write()
@@ -213,7 +213,7 @@ func (b *Builder) commit(ctx context.Context, write func() error) error {
 			b.evaluate()
 			return nil
 		}
-		if !errors.Is(err, ErrDiskFull) {
+		if !NoRoom(err) {
 			return err
 		}
 		b.note(StatePaused, err)

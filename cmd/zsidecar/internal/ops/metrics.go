@@ -24,6 +24,7 @@ type Readings struct {
 	JSONRPC jsonrpc.Stats // zero while it is off
 	Store   index.Stats   // zero while the index is off or not open
 	Ready   bool
+	Refused uint64 // connections that were closed at once, for want of file descriptors
 
 	TipStream bool          // there is one
 	Tips      indexer.Stats // zero without
@@ -134,6 +135,8 @@ func servingMetrics() []metric {
 			func(r *Readings) float64 { return float64(r.Wallets.FallbackStreams) }),
 		gauge("zsidecar_requests_in_progress", "Requests of wallets now, streams among them.",
 			func(r *Readings) float64 { return float64(r.Wallets.Calls) }),
+		counter("zsidecar_connections_refused_total", "Connections of clients that were closed at once because file descriptors were running out.",
+			func(r *Readings) float64 { return float64(r.Refused) }),
 		counter("zsidecar_panics_total", "Requests that ended with INTERNAL because a handler panicked.",
 			func(r *Readings) float64 { return float64(r.Wallets.Panics) }),
 		gauge("zsidecar_jsonrpc_requests_in_progress", "HTTP requests of JSON-RPC clients now.",
@@ -195,7 +198,7 @@ func indexMetrics() []metric {
 			func(r *Readings) float64 { return float64(r.Facts.Index.Tip.Height) }).where(func(r *Readings) bool { return r.Facts.Index.HasTip }),
 		gauge("zsidecar_index_complete", "1 when the index has reached the node's tip and follows it.",
 			func(r *Readings) float64 { return flag(r.Facts.Index.Complete) }),
-		gauge("zsidecar_build_paused_for_disk", "1 while the build waits for free disk space.",
+		gauge("zsidecar_build_paused_for_disk", "1 while the build waits for free disk space, or for file descriptors.",
 			func(r *Readings) float64 { return flag(r.Facts.Index.Paused) }),
 		gauge("zsidecar_build_stopped", "1 while an error that waiting does not cure keeps the build from going on.",
 			func(r *Readings) float64 { return flag(r.Facts.Index.Stopped) }),

@@ -16,10 +16,11 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
 
-// openAgain is the pause between two attempts to open the index on a full disk.
+// openAgain is the pause between two attempts to open the index without room for it.
 const openAgain = time.Second
 
-// openIndex opens the index; on a full disk it waits for room, while wallets are answered from Zebra. It returns nil when ctx ends first.
+// openIndex opens the index; without room on the disk, or for open files, it waits, while wallets are answered from Zebra. It returns nil
+// when ctx ends first.
 func (s *Sidecar) openIndex(ctx context.Context) (*index.Store, error) {
 	c := s.Config
 	minFree := int64(c.MinFreeBytes)
@@ -30,7 +31,7 @@ func (s *Sidecar) openIndex(ctx context.Context) (*index.Store, error) {
 		store, err := index.Open(c.DataDir, index.Options{
 			SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network, Logger: s.Log,
 		})
-		if !errors.Is(err, index.ErrDiskFull) {
+		if !index.NoRoom(err) {
 			return store, err
 		}
 		if s.noRoom.Swap(&err) == nil {

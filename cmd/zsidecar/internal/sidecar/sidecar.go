@@ -23,6 +23,7 @@ import (
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/sockets"
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
@@ -56,7 +57,8 @@ type Sidecar struct {
 	tips     *indexer.Stream // nil: the tip is polled only
 	wallets  *lightwallet.Server
 	registry *prometheus.Registry
-	tls      *certificate // of the gRPC port; nil: plain text
+	tls      *certificate        // of the gRPC port; nil: plain text
+	ports    []*sockets.Listener // the open ones
 	grpc     net.Listener
 	http     net.Listener // nil: no HTTP port
 	json     *jsonServer  // nil: no JSON-RPC
@@ -113,29 +115,36 @@ func New(o Options) (*Sidecar, error) {
 	return s, nil
 }
 
+// File descriptors that clients leave: 48 for Zebra and some for the index, and where wallets have taken all of theirs, some for the operator.
+const (
+	spareOfWallets  = 128
+	spareOfOperator = 96
+)
+
 // listen opens all ports, or none.
 func (s *Sidecar) listen() (err error) {
-	var open []net.Listener
 	defer func() {
 		if err != nil {
-			for _, l := range open {
+			for _, l := range s.ports {
 				l.Close()
 			}
 		}
 	}()
-	port := func(addr, flag string) (l net.Listener) {
+	port := func(addr, flag string, spare int) net.Listener {
 		if addr == "" || err != nil {
 			return nil
 		}
+		var l net.Listener
 		if l, err = listen(addr, flag); err != nil {
 			return nil
 		}
-		open = append(open, l)
-		return l
+		guarded := sockets.New(l, spare, s.Log)
+		s.ports = append(s.ports, guarded)
+		return guarded
 	}
-	s.grpc = port(s.Config.GRPC, "--grpc")
-	s.http = port(s.Config.HTTP, "--http")
-	jsonRPC := port(s.Config.JSONRPC, "--json-rpc")
+	s.grpc = port(s.Config.GRPC, "--grpc", spareOfWallets)
+	s.http = port(s.Config.HTTP, "--http", spareOfOperator)
+	jsonRPC := port(s.Config.JSONRPC, "--json-rpc", spareOfWallets)
 	switch {
 	case err != nil:
 		return err

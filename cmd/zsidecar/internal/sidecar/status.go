@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -102,6 +103,9 @@ func (s *Sidecar) readings() ops.Readings {
 	if store := s.store.Load(); store != nil {
 		r.Store = store.Stats()
 	}
+	for _, port := range s.ports {
+		r.Refused += port.Refused()
+	}
 	if s.tips != nil {
 		r.Tips = s.tips.Stats()
 	}
@@ -118,6 +122,7 @@ func (s *Sidecar) serveHTTP(ctx context.Context) error {
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
