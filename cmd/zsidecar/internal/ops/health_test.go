@@ -16,6 +16,7 @@ import (
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
+	"github.com/zsidecar/zsidecar/pkg/jsonrpc"
 	"github.com/zsidecar/zsidecar/pkg/lightwallet"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
@@ -202,6 +203,7 @@ func TestGuideNamesMetrics(t *testing.T) {
 		}
 	})
 	NewRequests(registry).Observe(lightwallet.Call{})
+	NewJSONCalls(registry).Observe(jsonrpc.Call{})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Connections are taken until only the spare descriptors are left, and again as soon as one has ended. The others know at once.
 func TestSpare(t *testing.T) { // not parallel: the limit is the process's
