@@ -24,6 +24,8 @@ type BuilderOptions struct {
 	// BehindFor (30 s).
 	BehindBlocks chain.Height
 	BehindFor    time.Duration
+	// ConfirmDeep is how long the node has to show a chain that leaves ours among sealed blocks before the index is cut to follow it; 30 s.
+	ConfirmDeep time.Duration
 	// Logger gets one line for what an operator should know. Nil means the Store's.
 	Logger *slog.Logger
 }
@@ -34,6 +36,7 @@ func (o BuilderOptions) withDefaults(s *Store) BuilderOptions {
 	o.RetryDisk = cmp.Or(o.RetryDisk, 5*time.Second)
 	o.BehindBlocks = cmp.Or(o.BehindBlocks, 10)
 	o.BehindFor = cmp.Or(o.BehindFor, 30*time.Second)
+	o.ConfirmDeep = cmp.Or(o.ConfirmDeep, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, s.o.Logger)
 	return o
 }
@@ -49,6 +52,7 @@ type Builder struct {
 	segments segmentBatch // sealed blocks that are not committed yet, on top of the store's tip
 	recent   recentBatch  // or recent ones
 	checked  chain.Height // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
+	other    otherChain   // which the node has shown, if it leaves ours among sealed blocks
 	suspect  bool         // our tip may be off the node's best chain
 	logged   string       // the last error, so that it is logged once
 
@@ -97,6 +101,8 @@ func (b *Builder) loop(ctx context.Context) error {
 		pause, state := b.o.RetryFatal, StateStopped
 		if passes(err) {
 			pause, state = backoff(failures, b.o.RetryPassing), StateWaiting
+		} else if errors.Is(err, ErrDeepReorg) {
+			pause = min(pause, b.o.ConfirmDeep/(2*confirmLooks))
 		}
 		b.note(state, err)
 		b.logOnce(state, err)
@@ -156,7 +162,7 @@ func (b *Builder) attempt(ctx context.Context) error {
 		tip, err := b.node.Tip()
 		if err != nil {
 			b.note(StateWaiting, err)
-			b.suspect, verified = true, false
+			b.suspect, verified, b.other = true, false, otherChain{}
 			b.wait(ctx, changed, b.o.RetryPassing)
 			if ctx.Err() != nil {
 				return ctx.Err()

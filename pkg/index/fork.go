@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -20,9 +21,13 @@ func (b *Builder) rewindToFork(ctx context.Context, tip chain.BlockID) error {
 	}
 	top := b.store.state.top
 	shared, err := b.sharedBlocks(ctx, tip, min(top.blocks, tip.Height+1))
+	if errors.Is(err, ErrDeepReorg) {
+		return b.followDeep(ctx, tip)
+	}
 	if err != nil {
 		return err
 	}
+	b.other = otherChain{}
 	switch shared {
 	case top.blocks, tip.Height + 1:
 		return nil
@@ -51,7 +56,7 @@ func (b *Builder) same(ctx context.Context, tip chain.BlockID, end chainEnd) (bo
 }
 
 // sharedBlocks returns how many of our first n blocks are the node's too: it goes down from n in growing steps to a block that both
-// have, and halves the last step. The first recent blocks that differ are an ErrDeepReorg if the last sealed one differs as well.
+// have, and halves the last step. It is an ErrDeepReorg if the last sealed one differs as well.
 func (b *Builder) sharedBlocks(ctx context.Context, tip chain.BlockID, n chain.Height) (chain.Height, error) {
 	sharedAt := func(n chain.Height) (bool, error) {
 		end, err := b.store.endAt(n)
@@ -68,33 +73,15 @@ func (b *Builder) sharedBlocks(ctx context.Context, tip chain.BlockID, n chain.H
 	high, low := n, n // the chain of high blocks is not the node's
 	for step := chain.Height(1); !same; step *= 2 {
 		if high = low; high <= sealed {
-			return 0, b.deepReorg(tip, high)
+			return 0, ErrDeepReorg
 		}
 		low = max(sealed, high-min(step, high))
 		if same, err = sharedAt(low); err != nil {
 			return 0, err
 		}
 	}
-	for high-low > 1 {
-		middle := low + (high-low)/2
-		same, err := sharedAt(middle)
-		if err != nil {
-			return 0, err
-		}
-		if same {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
-}
-
-func (b *Builder) deepReorg(tip chain.BlockID, n chain.Height) error {
-	top, sealed := b.store.state.top.tip(), b.store.state.sealed.tip()
-	return fmt.Errorf("%w: our block at height %d is not on the chain of the node's tip %s, but blocks up to %d are sealed. "+
-		"The blocks up to %s are still served, but no tip is. If the node is right, delete %s to build the index again",
-		ErrDeepReorg, n-1, tip, sealed.Height, top, b.store.dir)
+	shared, err := b.lastShared(ctx, tip, int(low), int(high), func(n int) (chainEnd, error) { return b.store.endAt(chain.Height(n)) })
+	return chain.Height(shared), err
 }
 
 // endAt returns the end of the stored chain's first n blocks. The tree sizes of a sealed one are left out.

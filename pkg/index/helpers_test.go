@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -80,7 +81,7 @@ type running struct {
 
 func start(t testing.TB, s *Store, n *fakeNode, o BuilderOptions) *running {
 	t.Helper()
-	o.RetryFatal = 20 * time.Millisecond
+	o.RetryFatal = cmp.Or(o.RetryFatal, 20*time.Millisecond)
 	o.RetryPassing = 10 * time.Millisecond
 	o.RetryDisk = 10 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())

@@ -68,7 +68,8 @@ func (f *forge) extend(t testing.TB, base []testBlock, n int) []testBlock {
 type fakeNode struct {
 	mu        sync.Mutex
 	best      []testBlock
-	err       error // of Tip and every question
+	other     []testBlock // when not nil, every other question is answered from it
+	err       error       // of Tip and every question
 	changed   chan struct{}
 	following bool
 
@@ -131,6 +132,9 @@ func (n *fakeNode) BlockHash(_ context.Context, h chain.Height) (chain.Hash, err
 func (n *fakeNode) at(h chain.Height) (testBlock, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.other != nil {
+		n.best, n.other = n.other, n.best
+	}
 	switch {
 	case n.err != nil:
 		return testBlock{}, n.err

@@ -1,9 +1,7 @@
 package index
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,37 +86,6 @@ func TestViewsOverRewind(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	expectChain(t, s, third)
-}
-
-// TestDeepReorg: the node's chain leaves ours below the sealed blocks. Nothing that is served changes, and all is well when the node
-// is right again.
-func TestDeepReorg(t *testing.T) {
-	t.Parallel()
-	f := newForge()
-	blocks := f.extend(t, nil, 40)
-	s := open(t, t.TempDir(), small())
-	n := newFakeNode(blocks)
-	b := start(t, s, n, BuilderOptions{})
-	b.awaitTip(t, blocks[39])
-	b.await(t, "completeness", s.Complete)
-	n.set(f.extend(t, blocks[:20], 30), nil)
-	b.awaitState(t, StateStopped, blocks[39].ID.Hash.String())
-	if err := b.Progress().Err; !errors.Is(err, ErrDeepReorg) || !strings.Contains(err.Error(), s.dir) {
-		t.Errorf("progress says %v", err)
-	}
-	if err := s.Apart(); !errors.Is(err, ErrDeepReorg) {
-		t.Errorf("apart: %v", err)
-	}
-	expectChain(t, s, blocks)
-	longer := f.extend(t, blocks, 3)
-	n.set(longer, nil)
-	b.awaitTip(t, longer[42])
-	b.awaitState(t, StateFollowing, "")
-	if err := s.Apart(); err != nil {
-		t.Errorf("apart: %v", err)
-	}
-	b.stop(t)
-	expectChain(t, s, longer)
 }
 
 // TestNodeBehind: a node whose tip is one of our blocks is no reorg, wherever that block lies.
