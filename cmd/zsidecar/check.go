@@ -1,18 +1,23 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"log/slog"
-	"text/tabwriter"
+	"math/rand/v2"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
+	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
 )
 
 // Exit codes of check besides exitOK.
@@ -21,14 +26,40 @@ const (
 	exitNoCheck  = 2
 )
 
+const checkExample = `  # everything that can be seen without a node
+  zsidecar check /var/lib/zsidecar
+
+  # and a hundred blocks beside those of Zebra
+  zsidecar check /var/lib/zsidecar --zebra http://127.0.0.1:8232 --zebra-cookie /var/lib/zebra/.cookie
+
+  # fetch what is damaged again
+  zsidecar check --repair --config /etc/zsidecar.toml`
+
+// defaultSample is how many blocks of random heights are compared with the node's.
+const defaultSample = 100
+
+// checkFlags are those of check alone.
+type checkFlags struct {
+	json, repair, all bool
+	sample            int
+	seed              uint64
+}
+
 func (p *program) checkCommand() *cobra.Command {
-	var asJSON bool
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
-		Short: "Verify an index that no process has open",
-		Long: "Verify every row of the index in DIR, or in --data-dir: checksums, links between blocks, tree sizes. It changes nothing.\n\n" +
-			"It ends with 0 when everything is right, 1 when something is wrong (it says what, where, and what to do), 2 when it could\n" +
-			"not look: no index, in use by another process, another format, wrong arguments.",
+		Short: "Verify, and repair, an index that no process has open",
+		Long: "Verify every row of the index in DIR, or in --data-dir: checksums, links between blocks, notes counted against tree sizes,\n" +
+			"transparent parts. It changes nothing, unless --repair is given.\n\n" +
+			"With --zebra, --sample or --all it compares blocks with Zebra's as well: hash, all bytes, tree sizes. A sample has random\n" +
+			"heights and the edges of the index; --all asks for every block.\n\n" +
+			"With --repair it fetches what is wrong, and just that, from Zebra (the one of the settings when no --zebra is given), deletes\n" +
+			"what nothing needs, and verifies everything again. What cannot be repaired in place is cut off, and the next start builds on\n" +
+			"from there. It may be stopped at any time and run again.\n\n" +
+			"It ends with 0 when everything is right or has been repaired, 1 when something is wrong (it says what, where, and what to\n" +
+			"do), 2 when it could not look or compare: no index, in use by another process, another format, Zebra away, wrong arguments.",
+		Example: checkExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage(cmd, fmt.Errorf("unexpected argument %q", args[1]))
@@ -36,108 +67,127 @@ func (p *program) checkCommand() *cobra.Command {
 			return nil
 		},
 	}
-	p.configFlag(cmd.Flags())
-	config.AddFlags(cmd.Flags(), p.cacheDir, "data_dir")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	flags := cmd.Flags()
+	p.configFlag(flags)
+	config.AddFlags(flags, p.cacheDir, "data_dir", "zebra", "zebra_cookie", "zebra_user", "zebra_password_file", "log_format")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	flags.BoolVar(&f.repair, "repair", false, "fetch what is wrong from Zebra again")
+	flags.IntVar(&f.sample, "sample", defaultSample, "blocks of random heights that are compared with Zebra's")
+	flags.BoolVar(&f.all, "all", false, "compare every block with Zebra's")
+	flags.Uint64Var(&f.seed, "seed", 0, "choose the same random heights as another run did; 0: others each time")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 && cmd.Flags().Changed("data-dir") {
+		if len(args) == 1 && flags.Changed("data-dir") {
 			return usage(cmd, errors.New("give either DIR or --data-dir, not both"))
 		}
-		dir, err := p.checkedDir(cmd, args)
-		if err != nil {
-			return &codedError{exitNoCheck, err}
+		if f.sample < 0 {
+			return usage(cmd, fmt.Errorf("flag --sample = %d: must not be negative", f.sample))
 		}
-		p.limitMemory(slog.New(slog.DiscardHandler))
-		report, err := index.Check(cmd.Context(), dir, index.CheckOptions{Progress: p.checkProgress()})
-		if err != nil {
-			return &codedError{exitNoCheck, err}
+		if len(args) == 1 {
+			if err := flags.Set("data-dir", args[0]); err != nil {
+				return err
+			}
 		}
-		if err := printReport(p.stdout, report, asJSON); err != nil {
-			return &codedError{exitNoCheck, err}
-		}
-		if len(report.Problems) > 0 {
-			return &codedError{exitProblems, nil}
-		}
-		return nil
+		return p.check(cmd, f)
 	}
 	return cmd
 }
 
-// checkedDir is the argument, or the setting data_dir.
-func (p *program) checkedDir(cmd *cobra.Command, args []string) (string, error) {
-	if len(args) == 1 {
-		return args[0], nil
-	}
+// check runs the command and turns what it found into an exit code.
+func (p *program) check(cmd *cobra.Command, f checkFlags) error {
 	cfg, _, err := p.load(cmd, p.sources(cmd))
-	return cfg.DataDir, err
+	if err != nil {
+		return &codedError{exitNoCheck, err}
+	}
+	p.limitMemory(slog.New(slog.DiscardHandler))
+	report, err := p.look(cmd, cfg, f)
+	if errors.Is(err, index.ErrLocked) && cfg.HTTP != "" {
+		err = fmt.Errorf("%w; or ask it to look itself: curl -X POST http://%s/check", err, cfg.HTTP)
+	}
+	if err != nil {
+		return &codedError{exitNoCheck, err}
+	}
+	if err := printReport(p.stdout, report, f.json); err != nil {
+		return &codedError{exitNoCheck, err}
+	}
+	switch {
+	case len(report.Problems) > 0:
+		return &codedError{exitProblems, nil}
+	case report.Node != nil && report.Node.Err != nil:
+		return &codedError{exitNoCheck, nil}
+	}
+	return nil
 }
 
-// checkProgress shows a line in place on a terminal, nothing elsewhere.
-func (p *program) checkProgress() func(done, total int64) {
-	if terminalScreen(p.stderr) == nil {
-		return nil
-	}
-	return func(done, total int64) {
-		end := ""
-		if done == total {
-			end = "\r\x1b[2K"
+// look checks or repairs.
+func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (index.Report, error) {
+	compare := f.all || cmd.Flags().Changed("zebra") || cmd.Flags().Changed("sample")
+	log, screen := p.logging(cfg)
+	o := index.CheckOptions{Sample: f.sample, All: f.all, Seed: cmp.Or(f.seed, 1+rand.Uint64N(1<<32))}
+	var node index.BestChain
+	if compare || f.repair {
+		client, err := zebrarpc.New(zebrarpc.Options{
+			URL:  cfg.Zebra,
+			Auth: zebrarpc.Auth{User: cfg.ZebraUser, Password: string(cfg.ZebraPassword), CookieFile: cfg.ZebraCookie}, InFlight: cfg.InFlight,
+		})
+		if err != nil {
+			return index.Report{}, err
 		}
-		fmt.Fprintf(p.stderr, "\r%s of %s blocks%s", progress.Group(uint64(done)), progress.Group(uint64(total)), end)
-	}
-}
-
-func printReport(w io.Writer, r index.Report, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	number := func(n int64) string { return progress.Group(uint64(n)) }
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "index\t%s, format %d\n", r.Dir, r.Format)
-	fmt.Fprintf(t, "network\t%s\n", network(r))
-	if r.Height < 0 {
-		fmt.Fprintf(t, "tip\tnone: the index is empty\n")
-	} else {
-		fmt.Fprintf(t, "tip\t%s (%s), %s\n", number(r.Height), r.Tip, completeness(r.Complete))
-	}
-	fmt.Fprintf(t, "blocks\t%s sealed in %s segments, %s recent\n", number(r.SealedBlocks), number(int64(r.Segments)), number(r.RecentBlocks))
-	fmt.Fprintf(t, "bytes\t%s of blocks, %s of transparent parts, %s on the disk\n", number(r.FrameBytes), number(r.ColumnBytes), number(r.DiskBytes))
-	if r.TreeStates+r.SubtreeRoots > 0 {
-		fmt.Fprintf(t, "kept\t%s tree states, %s subtree roots\n", number(int64(r.TreeStates)), number(int64(r.SubtreeRoots)))
-	}
-	if r.UnnamedRows > 0 {
-		fmt.Fprintf(t, "left over\t%d rows that the next start deletes\n", r.UnnamedRows)
-	}
-	if r.Recovered {
-		fmt.Fprintf(t, "note\tit had not been closed: its log was replayed, as at a start\n")
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, problem := range r.Problems {
-		if _, err := fmt.Fprintf(w, "WRONG  %s\n", problem); err != nil {
-			return err
+		defer client.Close()
+		node = bestChain{client}
+		if compare {
+			o.Compare = node
 		}
 	}
-	verdict := "everything is right"
-	if n := len(r.Problems); n > 0 {
-		verdict = fmt.Sprintf("%d problems", n)
+	var m meter
+	o.Progress = m.note
+	ctx, stop := context.WithCancel(cmd.Context())
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		progress.Report(ctx, progress.Options{Read: m.state, Log: log, Screen: screen, What: "checking the index"})
+	})
+	defer shown.Wait()
+	defer stop()
+	if !f.repair {
+		return index.Check(ctx, cfg.DataDir, o)
 	}
-	_, err := fmt.Fprintln(w, verdict)
-	return err
+	minFree := int64(cfg.MinFreeBytes)
+	if minFree == 0 {
+		minFree = -1 // none; 0 would mean the default
+	}
+	return index.Repair(ctx, cfg.DataDir, node, index.Options{
+		SegmentBlocks: cfg.SegmentBlocks, MinFree: minFree, Network: cfg.Network,
+	}, o)
 }
 
-func network(r index.Report) string {
-	if r.Network == "" {
-		return "genesis " + r.Genesis
-	}
-	return r.Network + ", genesis " + r.Genesis
+// bestChain is Zebra as check sees it: it gives up after ten seconds without an answer.
+type bestChain struct{ *zebrarpc.Client }
+
+// Blocks implements index.BestChain.
+func (b bestChain) Blocks(ctx context.Context, from, to chain.Height) iter.Seq2[chain.Fetched, error] {
+	return b.Client.Blocks(ctx, from, to, zebrarpc.Range)
 }
 
-func completeness(complete bool) string {
-	if complete {
-		return "complete"
+// meter turns what Check says of its progress into what is shown.
+type meter struct {
+	mu          sync.Mutex
+	done, total int64
+	began       time.Time // of this pass over the blocks
+}
+
+func (m *meter) note(done, total int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.began.IsZero() || done < m.done {
+		m.began = time.Now()
 	}
-	return "not complete: it was still being built"
+	m.done, m.total = done, total
+}
+
+func (m *meter) state() progress.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return progress.State{
+		Height: uint64(m.done), Target: uint64(m.total), Building: m.done < m.total,
+		PerSecond: float64(m.done) / max(time.Since(m.began).Seconds(), 0.001),
+	}
 }

@@ -100,6 +100,7 @@ func TestUsageErrors(t *testing.T) {
 		{"demo --blocks 1999", "zsidecar: flag --blocks = 1999: must be from 2000 to 200000\nsee zsidecar demo --help\n"},
 		{"demo --blocks 99999999999", "zsidecar: flag --blocks = 99999999999: must be from 2000 to 200000\nsee zsidecar demo --help\n"},
 		{"check a b", "zsidecar: unexpected argument \"b\"\nsee zsidecar check --help\n"},
+		{"check a --sample -1", "zsidecar: flag --sample = -1: must not be negative\nsee zsidecar check --help\n"},
 		{"check a --data-dir b", "zsidecar: give either DIR or --data-dir, not both\nsee zsidecar check --help\n"},
 		{"version now", "zsidecar: unexpected argument \"now\"\nsee zsidecar version --help\n"},
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4"
-	"golang.org/x/sys/unix"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
@@ -118,7 +117,13 @@ func (f fix) do() string {
 // and whether the last transactions of a block were left out.
 func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	o = o.withDefaults()
-	lock, err := lockForCheck(dir)
+	if err := exists(dir); err != nil {
+		return Report{}, err
+	}
+	lock, err := lockDir(dir, os.O_RDWR|os.O_CREATE)
+	if unwritable(err) {
+		return checkUnwritable(ctx, dir, o)
+	}
 	if err != nil {
 		return Report{}, err
 	}
@@ -126,17 +131,22 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	return checkDir(ctx, dir, o)
 }
 
-// lockForCheck locks an index, which must be there. One that lies on a disk that cannot be written may have no lock: nobody uses it.
-func lockForCheck(dir string) (*os.File, error) {
+// exists fails when there is no index in dir.
+func exists(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
-		return nil, fmt.Errorf("check index %s: there is none: %w", dir, err)
+		return fmt.Errorf("check index %s: there is none: %w", dir, err)
 	}
-	return lockDir(dir, unix.LOCK_EX)
+	return nil
 }
 
 // checkDir is Check of an index that is locked.
 func checkDir(ctx context.Context, dir string, o CheckOptions) (Report, error) {
-	db, recovered, err := openForCheck(dir, o)
+	return checkLinked(ctx, dir, dir, o)
+}
+
+// checkLinked is checkDir with files that may be links to those of dir.
+func checkLinked(ctx context.Context, dir, files string, o CheckOptions) (Report, error) {
+	db, recovered, err := openForCheck(files, o)
 	if err != nil {
 		return Report{}, fmt.Errorf("check index %s: %w", dir, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 // Comparison says how the stored blocks were held against a node's. What differs in a block that both have is a Problem.
 type Comparison struct {
+	Seed     uint64 `json:"seed,omitempty"`  // of the sample; 0: every block
 	Blocks   int64  `json:"blocks"`          // compared: hash, all bytes, tree sizes
 	AboveTip int64  `json:"above_tip"`       // that were to be compared, but are above the node's tip: it is behind
 	Left     int64  `json:"left"`            // recent blocks that are not on the node's best chain: the next start follows it
@@ -25,7 +26,9 @@ type Comparison struct {
 // compare holds stored blocks that have been verified against the node's.
 func (c *checker) compare() error {
 	n := new(Comparison)
-	c.report.Node = n
+	if c.report.Node = n; !c.o.All {
+		n.Seed = c.o.Seed
+	}
 	if c.lost || c.state.top.blocks == 0 {
 		return nil
 	}

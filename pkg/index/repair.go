@@ -34,7 +34,10 @@ func Repair(ctx context.Context, dir string, node BestChain, o Options, c CheckO
 	if c.Compare != nil {
 		node = c.Compare
 	}
-	lock, err := lockForCheck(dir)
+	if err := exists(dir); err != nil {
+		return Report{}, err
+	}
+	lock, err := lockDir(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return Report{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
-	"golang.org/x/sys/unix"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
@@ -64,7 +63,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := checkFiles(dir, badgerFiles); err != nil { // the lock is a file too
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
-	lock, err := lockDir(dir, unix.LOCK_EX)
+	lock, err := lockDir(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -29,11 +30,13 @@ type Options struct {
 	Read   func() State
 	Log    *slog.Logger
 	Screen *Screen // where the bar goes; nil: log lines only
+	What   string  // what the log lines say; empty: "building the index", with a line at the beginning and one at the end
 }
 
 // Report shows the build until ctx ends.
 func Report(ctx context.Context, o Options) {
-	r := reporter{Options: o}
+	r := reporter{Options: o, brief: o.What != ""}
+	r.What = cmp.Or(o.What, "building the index")
 	ticker := time.NewTicker(barInterval)
 	defer ticker.Stop()
 	defer r.hide()
@@ -49,6 +52,7 @@ func Report(ctx context.Context, o Options) {
 
 type reporter struct {
 	Options
+	brief    bool
 	began    time.Time // of the build that is shown; zero: none is
 	first    uint64    // its first height
 	lastLine time.Time
@@ -62,7 +66,9 @@ func (r *reporter) step(now time.Time, s State) {
 	}
 	if r.began.IsZero() {
 		r.began, r.first, r.lastLine = now, s.Height, now
-		r.Log.Info("building the index", "height", s.Height, "target", s.Target)
+		if !r.brief {
+			r.Log.Info(r.What, "height", s.Height, "target", s.Target)
+		}
 	}
 	if r.Screen != nil {
 		r.Screen.show(s)
@@ -70,7 +76,7 @@ func (r *reporter) step(now time.Time, s State) {
 	}
 	if now.Sub(r.lastLine) >= logInterval {
 		r.lastLine = now
-		r.Log.Info("building the index", "height", s.Height, "target", s.Target,
+		r.Log.Info(r.What, "height", s.Height, "target", s.Target,
 			"blocks_per_s", int(s.PerSecond), "percent", s.percent(), "eta", s.eta())
 	}
 }
@@ -81,7 +87,7 @@ func (r *reporter) finish(now time.Time, s State) {
 		return
 	}
 	r.hide()
-	if took := now.Sub(r.began); s.Height > r.first {
+	if took := now.Sub(r.began); s.Height > r.first && !r.brief {
 		blocks := s.Height - r.first
 		r.Log.Info("the index reached the tip", "height", s.Height, "blocks", blocks,
 			"took", took.Round(100*time.Millisecond).String(), "blocks_per_s", int(float64(blocks)/took.Seconds()))
