@@ -61,6 +61,7 @@ const (
 	callLimit  = 10 * time.Second
 	treeLimit  = 30 * time.Second // Zebra reads the whole block first, for its time
 	callTries  = 2
+	busyTries  = 5                      // more, while Zebra says that it has too many requests (429): then it has not looked at this one
 	retryPause = 100 * time.Millisecond // before the first repetition, then doubling
 )
 
@@ -82,6 +83,7 @@ type call struct {
 	method  method
 	id      uint64
 	tries   int // left, the running one included
+	busy    int // left for answers that Zebra is too busy; 0 for bulk, whose fetcher repeats
 	hangups int // connections that were closed without an answer
 	renewed bool
 	creds   *credentials // of the running request
@@ -106,6 +108,9 @@ func (c *Client) send(parent context.Context, q *query, onSize func(int)) (a *ca
 	ctx, cancel := context.WithTimeout(parent, q.limit)
 	defer cancel()
 	a = &call{Context: ctx, client: c, method: q.method, id: c.lastID.Add(1), tries: q.tries, onSize: onSize}
+	if onSize == nil {
+		a.busy = busyTries
+	}
 	body := make([]byte, 0, 64+len(q.method.String())+len(q.params))
 	body = a.begin(body, q.method.String())
 	body = append(body, `,"params":[`...)
@@ -238,12 +243,19 @@ func (a *call) again(err error) bool {
 	if a.Err() != nil {
 		return false
 	}
-	repeat := a.verdict.refused && a.renew() || a.verdict.Class == Passing && a.tries > 1
-	if repeat = repeat && a.method != sendRawTransaction; repeat {
+	renewed := a.verdict.refused && a.renew()
+	switch {
+	case a.method == sendRawTransaction:
+		return false
+	case a.verdict.HTTPStatus == http.StatusTooManyRequests && a.busy > 0:
+		a.busy--
+	case renewed || a.verdict.Class == Passing && a.tries > 1:
 		a.tries--
-		a.client.stats.retries.Add(1)
+	default:
+		return false
 	}
-	return repeat
+	a.client.stats.retries.Add(1)
+	return true
 }
 
 // drop gives the body back.
@@ -286,7 +298,7 @@ func newHTTP(transport http.RoundTripper) *retryablehttp.Client {
 			// A redirect would take our credentials elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		RetryMax:     callTries + 3, // calls count for themselves: credentials may be renewed, and checked twice
+		RetryMax:     callTries + 3 + busyTries, // calls count for themselves: credentials may be renewed, and checked twice
 		RetryWaitMin: retryPause,
 		RetryWaitMax: time.Second,
 		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {

@@ -45,7 +45,7 @@ func TestErrors(t *testing.T) {
 		{"time-out", func(q question) (*http.Response, error) { <-q.ctx.Done(); return nil, nil }, Passing, "no answer within 10s", chain.ErrUnavailable, 1},
 		{"dial time-out", fail(&net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}), Passing, "dial tcp: i/o timeout", chain.ErrUnavailable, 2},
 		{"429", status(429, "Too many connections. Please try again later."), Passing,
-			`HTTP 429 Too Many Requests "Too many connections. Please try again later."`, chain.ErrUnavailable, 2},
+			`HTTP 429 Too Many Requests "Too many connections. Please try again later."`, chain.ErrUnavailable, 2 + busyTries},
 		{"408", status(408, ""), Passing, "HTTP 408 Request Timeout", chain.ErrUnavailable, 2},
 		{"500", status(500, "\n"), Passing, "HTTP 500 Internal Server Error", chain.ErrUnavailable, 2},
 		{"503", status(503, html), Passing,
