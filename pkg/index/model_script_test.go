@@ -78,7 +78,7 @@ func randomScript(seed uint64, n int) script {
 func shrink(s script, fails func(script) bool, limit time.Duration) script {
 	deadline := time.Now().Add(limit)
 	try := func(candidate script) bool {
-		if time.Now().After(deadline) || !fails(candidate) {
+		if len(candidate) == 0 || time.Now().After(deadline) || !fails(candidate) {
 			return false
 		}
 		s = candidate
