@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,9 +14,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
+	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
 // slowVariable is the environment variable that gives tests of patience their full length, up to three minutes; scripts/nightly.sh sets it.
@@ -101,6 +104,7 @@ func testHangs(t *testing.T) {
 		e.prepare(t)
 		all.Go(func() {
 			e.awaitOutage(t)
+			all.Go(func() { e.holdQueue(t) })
 			for _, r := range outageRows() {
 				if !waitsFor(r.method) {
 					continue
@@ -118,15 +122,28 @@ func testHangs(t *testing.T) {
 	all.Wait()
 }
 
-// waitsFor tells whether testHangs asks a method. Of the six about addresses one of each kind, since a client has four turns.
-func waitsFor(method string) bool {
-	switch method {
-	case getTaddressTxids, getTaddressBalance, getAddressUtxosStream:
-		return false
-	case getTaddressTransactions, getTaddressBalanceStream, getAddressUtxos, sendTransaction:
-		return slowly(true, false)
+// holdQueue: a client who gets no turn because those before it wait for a node that hangs is not told that there are too many of them.
+func (e *env) holdQueue(t *testing.T) {
+	client := e.server.wallet()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 20)
+	for range cap(ended) {
+		go func() {
+			ended <- client.call(ctx, getTaddressBalance, &walletrpc.AddressList{Addresses: []string{keyHash}}, new([]byte))
+		}()
 	}
-	return true
+	begin := time.Now()
+	for range cap(ended) - 8 { // more than have a turn
+		if err := <-ended; status.Code(err) != codes.Unavailable || time.Since(begin) > outageLimit {
+			t.Errorf("%s: a client without a turn got %v after %v", e.position.name, err, time.Since(begin))
+		}
+	}
+}
+
+// waitsFor tells whether testHangs asks a method.
+func waitsFor(method string) bool {
+	return slowly(true, method != sendTransaction && !slices.Contains(sixMethods(), method))
 }
 
 // testQuiet: a mempool stream in which nothing happens stays open, in the long form for two minutes with a client that pings

@@ -2,6 +2,7 @@ package lightwallet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -68,6 +69,7 @@ func (c *counters) served(ctx context.Context, f chain.Frames, bytes int) {
 type guard struct {
 	counters *counters
 	observe  func(Call)
+	nodeAway func() bool
 	log      *slog.Logger
 }
 
@@ -163,6 +165,10 @@ func (g *guard) run(ctx context.Context, method string, handle func(context.Cont
 	}()
 	ctx = context.WithValue(ctx, callKey{}, counted)
 	if cause := handle(ctx); cause != nil {
+		if errors.Is(cause, chain.ErrBusy) && g.nodeAway != nil && g.nodeAway() {
+			// Whoever was before it in the queue waits for the node, too.
+			cause = fmt.Errorf("the node does not answer: %w: %v", chain.ErrUnavailable, cause)
+		}
 		st := statusOf(ctx, cause)
 		g.report(ctx, method, st, cause)
 		return st.Err()

@@ -277,3 +277,18 @@ func TestFloodOfAddresses(t *testing.T) {
 		t.Errorf("%d questions at the node at one time", most.Load())
 	}
 }
+
+// A queue before a node that does not answer is no crowd.
+func TestQueueWithoutNode(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	s := start(t, &fakeSource{blocks: fakeBlocks(tip + 1), before: failAt(0, fmt.Errorf("no turn: %w", chain.ErrBusy))}, func(o *Options, _ *bool) { o.NodeAway = away.Load })
+	client := s.dial(t)
+	ask := func() error {
+		_, err := client.GetBlock(t.Context(), &walletrpc.BlockID{Height: 3})
+		return err
+	}
+	requireStatus(t, ask(), codes.ResourceExhausted, textBusy)
+	away.Store(true)
+	requireStatus(t, ask(), codes.Unavailable, textUnavailable)
+}

@@ -14,6 +14,7 @@ type fakeTrees struct {
 	treeErr error                  // of every question
 	moved   func(*chain.TreeState) // changes the answer
 	unsure  bool                   // a hash that is not found may be the node's, which is away
+	hang    bool                   // no answer about trees comes
 }
 
 // fakeTree makes a tree state that names its block.
@@ -25,8 +26,11 @@ func fakeTree(id chain.BlockID) chain.TreeState {
 	}
 }
 
-func (v *fakeView) TreeState(_ context.Context, h chain.Height) (chain.TreeState, error) {
+func (v *fakeView) TreeState(ctx context.Context, h chain.Height) (chain.TreeState, error) {
 	switch {
+	case v.trees.hang:
+		<-ctx.Done()
+		return chain.TreeState{}, ctx.Err()
 	case v.trees.treeErr != nil:
 		return chain.TreeState{}, fmt.Errorf("fake: http://secret:1: %w", v.trees.treeErr)
 	case h > v.tip():
@@ -39,7 +43,11 @@ func (v *fakeView) TreeState(_ context.Context, h chain.Height) (chain.TreeState
 	return state, nil
 }
 
-func (v *fakeView) SubtreeRoots(_ context.Context, pool chain.Pool, start, limit uint32) ([]chain.SubtreeRoot, error) {
+func (v *fakeView) SubtreeRoots(ctx context.Context, pool chain.Pool, start, limit uint32) ([]chain.SubtreeRoot, error) {
+	if v.trees.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if v.trees.treeErr != nil {
 		return nil, fmt.Errorf("fake: http://secret:1: %w", v.trees.treeErr)
 	}

@@ -24,7 +24,7 @@ const (
 // What one connection may hold.
 const (
 	// A stalled stream costs up to four runs of 64 KiB, so this is what bounds a connection to tens of MiB, yet leaves room for a proxy
-	// that carries many wallets over one connection. (One of unspent outputs costs a page of the node's, some 1.5 MiB.) Clients that
+	// that carries many wallets over one connection. (What streams about addresses hold is bounded where they are read.) Clients that
 	// know HTTP/2 wait or open another connection when they reach it.
 	maxConcurrentStreams = 256
 	// Receive windows. Only SendTransaction's request is longer than a few kB. Fixed windows also keep grpc-go from measuring the
@@ -66,6 +66,9 @@ const (
 	nodeInfoLimit = 10 * time.Second
 	// With an older answer at hand it is better to give that than to wait longer for a node that hangs.
 	nodeInfoPatience = 3 * time.Second
+	// The protocol's 30 s for the node's answer about trees, and 10 s for the turn before it. An answer takes more than one question, and
+	// may be waited for with others who asked before, so that each question's own time is not enough of a bound.
+	treesWithin = 40 * time.Second
 	// Told to clients that met a full queue. A queue turns over in about this time.
 	retryDelay = 5 * time.Second
 )

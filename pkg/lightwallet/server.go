@@ -55,6 +55,9 @@ type Options struct {
 	// Ping allows the method Ping, with which anybody can occupy the server.
 	Ping bool
 
+	// NodeAway tells whether the node is known not to answer: a queue for it is UNAVAILABLE then, and not a crowd. Nil means never.
+	NodeAway func() bool
+
 	// Observe is called at the end of every RPC, on the RPC's goroutine; nil when nobody is interested.
 	Observe func(Call)
 	// Logger; nil means slog.Default().
@@ -130,7 +133,7 @@ func newServer(o Options, fallback bool) (*Server, error) {
 		grpc:     grpc.NewServer(serverOptions(minClientPing, o.TLS)...),
 		health:   health.NewServer(),
 		counters: c,
-		guard:    &guard{counters: c, observe: o.Observe, log: o.Logger},
+		guard:    &guard{counters: c, observe: o.Observe, nodeAway: o.NodeAway, log: o.Logger},
 		node:     node,
 		log:      o.Logger,
 		framed:   !fallback,

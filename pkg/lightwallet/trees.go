@@ -75,6 +75,8 @@ func (s *service) GetLatestTreeState(ctx context.Context, _ *walletrpc.Empty) (*
 
 // treeState reads the trees of a height. With a hash, they must be those of that very block.
 func (s *service) treeState(ctx context.Context, view chain.View, h chain.Height, hash *chain.Hash) (*walletrpc.TreeState, error) {
+	ctx, cancel := context.WithTimeout(ctx, treesWithin)
+	defer cancel()
 	state, err := view.TreeState(chain.WithTurn(ctx, s.trees.take), h)
 	if err != nil {
 		return nil, fmt.Errorf("read the trees of block %d: %w", h, err)
@@ -111,7 +113,7 @@ func (s *service) GetSubtreeRoots(req *walletrpc.GetSubtreeRootsArg, stream grpc
 		return err
 	}
 	defer view.Close()
-	roots, err := view.SubtreeRoots(ctx, pool, req.StartIndex, req.MaxEntries)
+	roots, err := subtreeRoots(ctx, view, pool, req)
 	if err != nil {
 		return fmt.Errorf("read %s subtree roots from index %d: %w", pool, req.StartIndex, err)
 	}
@@ -128,6 +130,12 @@ func (s *service) GetSubtreeRoots(req *walletrpc.GetSubtreeRootsArg, stream grpc
 		}
 	}
 	return nil
+}
+
+func subtreeRoots(ctx context.Context, view chain.View, pool chain.Pool, req *walletrpc.GetSubtreeRootsArg) ([]chain.SubtreeRoot, error) {
+	ctx, cancel := context.WithTimeout(ctx, treesWithin)
+	defer cancel()
+	return view.SubtreeRoots(ctx, pool, req.StartIndex, req.MaxEntries)
 }
 
 // rootFrame is about the length of a subtree root's frame, and rootsInRun how many of them fill a run.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -337,4 +338,28 @@ func BenchmarkGetSubtreeRoots(b *testing.B) {
 			b.Fatal(len(got), err)
 		}
 	}
+}
+
+// However many questions an answer about trees takes, and whoever else asks them, it comes within its time, or UNAVAILABLE does.
+func TestTreesInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{chainName: "test", trees: newTurns()}
+		view, err := (&fakeSource{blocks: fakeBlocks(tip + 1), trees: fakeTrees{hang: true}}).View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ask := range map[string]func() error{
+			"GetTreeState": func() error { _, err := s.treeState(t.Context(), view, 3, nil); return err },
+			"GetSubtreeRoots": func() error {
+				_, err := subtreeRoots(t.Context(), view, chain.Orchard, &walletrpc.GetSubtreeRootsArg{})
+				return err
+			},
+		} {
+			begin := time.Now()
+			if code := statusOf(t.Context(), ask()).Code(); code != codes.Unavailable || time.Since(begin) != treesWithin {
+				t.Errorf("%s: %v after %v", name, code, time.Since(begin))
+			}
+		}
+	})
 }

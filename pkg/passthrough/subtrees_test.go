@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -127,6 +128,32 @@ func TestSubtreeRootsOfAnotherBranch(t *testing.T) {
 		expectRoots(t, mustView(t, j), 0, 0, rootsOf(other))
 		if len(index.kept.roots) > 0 {
 			t.Error("roots of another chain were kept")
+		}
+	})
+}
+
+// Whoever waits behind a question that Zebra does not answer is told that there is no answer, and not that there are too many.
+func TestSubtreeRootsBehindAHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		blocks := withLeaves(branch(nil, 0, 20, "a"), 40_000)
+		node := newFakeNode(blocks)
+		v := mustView(t, New(node))
+		heal := make(chan struct{})
+		node.trees.onList = func() { <-heal }
+		first := make(chan error)
+		go func() {
+			_, err := v.SubtreeRoots(t.Context(), chain.Orchard, 0, 0)
+			first <- err
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		if _, err := v.SubtreeRoots(t.Context(), chain.Orchard, 0, 0); !errors.Is(err, chain.ErrUnavailable) || time.Since(begin) != rootsWait {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		close(heal)
+		if err := <-first; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -116,7 +116,7 @@ func (c *rootCache) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return fmt.Errorf("no turn to ask for subtree roots within %v: %w", rootsWait, chain.ErrBusy)
+		return fmt.Errorf("those who asked zebra for subtree roots before have had no answer within %v: %w", rootsWait, chain.ErrUnavailable)
 	}
 }
 

@@ -104,7 +104,8 @@ func New(o Options) (*Sidecar, error) {
 		Version: o.Build.Version, GitCommit: o.Build.Commit, BuildDate: o.BuildDate,
 		ChainName: c.ChainName, DonationAddress: c.DonationAddress, GetBlockPools: getBlockPools(c.GetBlockPools),
 		MaxUnaryReply: c.MaxUnaryReplyBytes, Ping: c.Ping, TLS: tlsConfig,
-		Observe: ops.NewRequests(s.registry).Observe, Logger: o.Log,
+		NodeAway: func() bool { return client.Tip().Err != nil },
+		Observe:  ops.NewRequests(s.registry).Observe, Logger: o.Log,
 	}); err != nil {
 		return nil, err
 	}
