@@ -9,6 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
 
 // TestStalledReaders leaves 64 streams open that nobody reads on: they cost little memory and slow nobody down.
@@ -74,25 +77,31 @@ func fastestPass(t *testing.T, w *wallet, want [][]byte) time.Duration {
 // stallReader asks for the whole chain, reads one block and then nothing more.
 func stallReader(t testing.TB, addr string, tip int) {
 	t.Helper()
+	q := query{method: getBlockRange}
+	stallStream(t, addr, q.method, q.blockRange(0, tip))
+}
+
+// stallStream reads one message of a stream and then nothing more.
+func stallStream(t testing.TB, addr, method string, request proto.Message) {
+	t.Helper()
 	const window = 64 << 10 // the smallest that grpc-go takes; the chain is longer
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(window))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	q := query{method: getBlockRange}
-	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/"+serviceName+"/"+q.method, grpc.ForceCodec(rawCodec{}))
+	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/"+serviceName+"/"+method, grpc.ForceCodec(rawCodec{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SendMsg(q.blockRange(0, tip)); err != nil {
+	if err := s.SendMsg(request); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	var block []byte
-	if err := s.RecvMsg(&block); err != nil {
+	var message []byte
+	if err := s.RecvMsg(&message); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,4 +121,45 @@ func anonymousMemory(t testing.TB, p *process) int {
 	}
 	t.Fatal("/proc tells no RssAnon")
 	return 0
+}
+
+// TestStalledAddressReaders leaves many streams about one busy address open that nobody reads on, 256 in the long form.
+func TestStalledAddressReaders(t *testing.T) { // not parallel: it measures memory
+	const outputs = 12_000
+	stalled := slowly(256, 32)
+	// What all of them may hold of answers, a page of at least some size for each, and the buffers of each stream.
+	atMost := 32<<20 + stalled*512<<10
+	chain := newSimulatedChain(t)
+	extend(t, chain, 40, zebratest.Paying(transparentAddress(t, anyoneCanSpend), outputs/40))
+	n := newSimulatedNode(t, chain)
+	for _, method := range []string{getAddressUtxosStream, getTaddressTransactions} {
+		t.Run(method, func(t *testing.T) {
+			c := newSidecar(t, n.URL(), n.CookieFile(), passthrough)
+			c.start()
+			awaitAnswer(t, c.wallet())
+			request := addressRequest(method, anyoneCanSpend)
+			read := func() int {
+				messages, err := (&env{wallet: c.wallet()}).read(t.Context(), method, request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(messages)
+			}
+			want := read()
+			memory := anonymousMemory(t, c.proc)
+			for range stalled {
+				stallStream(t, c.grpcAddr, method, request)
+			}
+			grown := anonymousMemory(t, c.proc) - memory
+			begin := time.Now()
+			if got := read(); got != want {
+				t.Errorf("%d messages beside them, %d without", got, want)
+			}
+			t.Logf("%d stalled readers of %d messages: memory %d KiB, then %+d KiB; another took %v", stalled, want, memory>>10, grown>>10, time.Since(begin))
+			if grown > atMost {
+				t.Errorf("%d stalled readers took %d KiB of memory, want at most %d", stalled, grown>>10, atMost>>10)
+			}
+			c.proc.kill() // a stop would wait for them
+		})
+	}
 }

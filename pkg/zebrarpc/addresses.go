@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -21,9 +20,9 @@ const (
 	maxAddressResults = 100_000 // zebra-rpc MAX_ADDRESS_QUERY_RESULTS
 
 	// Txids and outputs are read in parts of about this size, so that a reader who stops reading holds one or two MiB and not the whole
-	// history of an exchange. A block cannot hold more than maxAddressResults of either.
-	txidPage = 20_000
-	utxoPage = 10_000
+	// history of an exchange; the second is for when many do so (shelf.go). A block cannot hold more than maxAddressResults of either.
+	txidPage, leastTxids = 20_000, 2_000
+	utxoPage, leastUtxos = 10_000, 500
 )
 
 // AddressBalance returns the sum in zatoshis of the unspent outputs of the addresses, each of which counts once (getaddressbalance).
@@ -80,17 +79,27 @@ func (c *Client) addressTransactions(ctx context.Context, address string, from, 
 				return
 			}
 			least := part.from
-			for ids := range slices.Chunk(part.ids, transactionsAtOnce) {
+			for ids := part.ids; len(ids) > 0; {
 				txs, err := c.minedTransactions(ctx, ids)
 				if err == nil {
 					least, err = checkHeights(txs, ids, least, part.to)
 				}
-				if !yield(txs, err) || err != nil {
+				taken := c.shelf.put(bytesOf(txs))
+				more := yield(txs, err)
+				if taken(); !more || err != nil {
 					return
 				}
+				ids = ids[len(txs):]
 			}
 		}
 	}
+}
+
+func bytesOf(txs []chain.LocatedTransaction) (n int) {
+	for _, tx := range txs {
+		n += len(tx.Raw)
+	}
+	return n
 }
 
 // checkHeights wants the transactions to lie in the part of the chain that their ids were asked from, in its order. It returns the
@@ -118,7 +127,8 @@ func (c *Client) addressTxids(ctx context.Context, address string, from, to chai
 		for start := uint64(from); start <= uint64(to); {
 			end := min(start+span-1, uint64(to))
 			ids, err := c.addressTxidsOf(ctx, address, chain.Height(start), chain.Height(end))
-			tooMany := errors.Is(err, chain.ErrTooMany) || len(ids) > txidPage
+			page := c.shelf.room(txidBytes, leastTxids, txidPage)
+			tooMany := errors.Is(err, chain.ErrTooMany) || len(ids) > page
 			if tooMany && start < end {
 				span = (end - start + 1) / 2
 				continue
@@ -127,11 +137,13 @@ func (c *Client) addressTxids(ctx context.Context, address string, from, to chai
 				yield(txidPart{}, err)
 				return
 			}
-			if len(ids) > 0 && !yield(txidPart{ids, chain.Height(start), chain.Height(end)}, nil) {
+			taken := c.shelf.put(len(ids) * txidBytes)
+			more := len(ids) == 0 || yield(txidPart{ids, chain.Height(start), chain.Height(end)}, nil)
+			if taken(); !more {
 				return
 			}
 			start = end + 1
-			if len(ids) < txidPage/2 {
+			if len(ids) < page/2 {
 				span *= 2
 			}
 		}

@@ -28,6 +28,7 @@ type Client struct {
 	auth      *authenticator
 	permits   *permits
 	patience  patience
+	shelf     shelf
 	lastID    atomic.Uint64
 	log       *slog.Logger
 

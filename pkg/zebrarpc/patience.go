@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +18,13 @@ const (
 	// and the ranges of blocks two thirds of a busy node.
 	patientInFlight = 8
 
-	// transactionsAtOnce are read for one answer before any of them is passed on, transactionsInFlight of them at the same time. A
-	// reader who stops reading holds so many; most have a few kB, and none 2 MB or more.
-	transactionsAtOnce   = 16
-	transactionsInFlight = 4
+	// transactionsAtOnce are read for one answer before any of them is passed on, transactionsInFlight of them at the same time. Most
+	// have a few kB, and none 2 MB or more: after transactionsBytes no more are begun. A reader who stops reading holds that, or, when
+	// many do so, what the shelf has room for.
+	transactionsAtOnce    = 16
+	transactionsInFlight  = 4
+	transactionsBytes     = 1 << 20
+	leastTransactionBytes = 32 << 10
 )
 
 // patience lets patientInFlight questions through at one time, in the order in which they came.
@@ -48,17 +52,24 @@ func (p patience) acquire(ctx context.Context) error {
 
 func (p patience) release() { <-p }
 
-// minedTransactions reads transactions that Zebra has just named, several at the same time. One that it does not have any more was in a
-// block that left the best chain: chain.ErrReorged.
+// minedTransactions reads the first of the transactions that Zebra has just named, at least one and as many as make a part, several at
+// the same time. One that it does not have any more was in a block that left the best chain: chain.ErrReorged.
 func (c *Client) minedTransactions(ctx context.Context, ids []chain.TxID) ([]chain.LocatedTransaction, error) {
-	txs := make([]chain.LocatedTransaction, len(ids))
+	txs, n := make([]chain.LocatedTransaction, min(len(ids), transactionsAtOnce)), 0
+	most := int64(c.shelf.room(1, leastTransactionBytes, transactionsBytes))
+	var bytes atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(transactionsInFlight)
-	for i, id := range ids {
+	for i, id := range ids[:len(txs)] {
+		if bytes.Load() >= most {
+			break
+		}
+		n++
 		g.Go(func() (err error) {
 			q := transactionQuery(id, 1)
 			q.patient = true
 			txs[i], err = c.locatedTransaction(ctx, &q, id)
+			bytes.Add(int64(len(txs[i].Raw)))
 			if err = aboutTransaction(err); errors.Is(err, chain.ErrNotFound) {
 				err = fmt.Errorf("%v: %w", err, chain.ErrReorged) // whoever called did not ask for it, so it is not NOT_FOUND
 			}
@@ -68,5 +79,5 @@ func (c *Client) minedTransactions(ctx context.Context, ids []chain.TxID) ([]cha
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return txs, nil
+	return txs[:n], nil
 }

@@ -25,7 +25,12 @@ func (c *Client) AddressUtxos(ctx context.Context, addresses []string, from chai
 				yield(nil, err)
 				return
 			}
-			if len(utxos) > 0 && !yield(utxos, nil) {
+			if len(utxos) == 0 {
+				continue
+			}
+			taken := c.shelf.put(len(utxos) * utxoBytes)
+			more := yield(utxos, nil)
+			if taken(); !more {
 				return
 			}
 		}
@@ -40,7 +45,7 @@ type utxoReader struct {
 
 	from chain.Height
 	most int                   // outputs that are still wanted; below 0: all
-	page int                   // outputs to ask for
+	page int                   // outputs to ask for, above what the shelf has room for when a height has more
 	seen map[outpoint]struct{} // of height from
 	tip  chain.BlockID         // of the chain that the last page was read from
 	done bool
@@ -52,7 +57,7 @@ type outpoint struct {
 }
 
 func newUtxoReader(c *Client, addresses []string, from chain.Height, most uint32) *utxoReader {
-	r := &utxoReader{client: c, asked: make(map[string]string, len(addresses)), list: addresses, from: from, most: int(most), page: utxoPage}
+	r := &utxoReader{client: c, asked: make(map[string]string, len(addresses)), list: addresses, from: from, most: int(most)}
 	for _, a := range addresses {
 		r.asked[a] = a
 	}
@@ -65,7 +70,7 @@ func newUtxoReader(c *Client, addresses []string, from chain.Height, most uint32
 
 // next returns the outputs of the next page that were not seen before.
 func (r *utxoReader) next(ctx context.Context) ([]chain.Utxo, error) {
-	page := r.page
+	page := max(r.page, r.client.shelf.room(utxoBytes, leastUtxos, utxoPage))
 	if r.most >= 0 {
 		page = min(page, r.most+len(r.seen))
 	}
@@ -91,7 +96,7 @@ func (r *utxoReader) next(ctx context.Context) ([]chain.Utxo, error) {
 	case !full || r.most == 0:
 		r.done = true
 	case last > r.from:
-		r.from, r.page = last, utxoPage
+		r.from, r.page = last, 0
 	case page >= maxAddressResults:
 		return nil, fmt.Errorf("read the unspent outputs of height %d: %w", last, chain.ErrTooMany)
 	default: // all of the page is of one height
