@@ -131,6 +131,25 @@ func Check(ctx context.Context, dir string, o CheckOptions) (Report, error) {
 	return checkDir(ctx, dir, o)
 }
 
+// Check verifies what the store serves now, like the function of that name, while others read and the builder writes. It takes half of
+// one processor at most, and looks at nothing that came after it began; rows that the tip does not name come and go, and are not
+// counted. A segment that it finds wrong is served no more. It fails with ErrClosed, and with chain.ErrReorged when sealed blocks are
+// cut off meanwhile.
+func (s *Store) Check(ctx context.Context, o CheckOptions) (Report, error) {
+	snap := s.acquire()
+	if snap == nil {
+		return Report{Dir: s.dir, Height: -1, Problems: []Problem{}}, nil
+	}
+	defer s.release(snap)
+	c := newChecker(ctx, o.withDefaults(), (&view{store: s, snap: snap}).read)
+	c.live, c.store = snap, s
+	if err := c.run(); err != nil {
+		return Report{}, fmt.Errorf("check the index in use: %w", err)
+	}
+	c.report.Dir, c.report.DiskBytes, c.report.Complete = s.dir, allocatedBytes(s.dir), s.Complete()
+	return *c.report, nil
+}
+
 // exists fails when there is no index in dir.
 func exists(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {

@@ -20,7 +20,8 @@ type checker struct {
 	ctx    context.Context
 	o      CheckOptions
 	read   func(func(*badger.Txn) error) error // looks at the database
-	live   *snapshot                           // of a running store, whose rows move on; nil otherwise
+	live   *snapshot                           // of a running store, whose rows move on; nil otherwise, like the next
+	store  *Store
 	report *Report
 
 	state   state
@@ -122,6 +123,12 @@ func (c *checker) meta() error {
 
 // outline finds out which segment row has which sealed blocks. It goes down from the last sealed block, since each row names its first.
 func (c *checker) outline() error {
+	if c.live != nil {
+		for _, g := range c.live.segments {
+			c.spans = append(c.spans, span{first: g.first, last: g.last})
+		}
+		return nil
+	}
 	return c.read(func(txn *badger.Txn) error {
 		var lasts []chain.Height
 		for key := range rowsOf(txn, prefixSegment, false) {
@@ -191,8 +198,13 @@ func (c *checker) segments() error {
 		switch {
 		case errors.Is(err, ErrClosed):
 			return err
+		case err != nil && c.live != nil && c.live.segments[i].cut.Load():
+			return fmt.Errorf("blocks %d to %d were cut off meanwhile: %w", g.first, g.last, chain.ErrReorged)
 		case err != nil:
 			g.bad = true
+			if c.live != nil {
+				c.store.markCorrupt(c.live.segments[i], key.String(), missing(err))
+			}
 			first := g.first
 			if i > 0 && errors.Is(err, errBreak) && c.next.blocks == g.first {
 				first = c.spans[i-1].first

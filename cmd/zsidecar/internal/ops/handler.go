@@ -1,12 +1,14 @@
 package ops
 
 import (
-	"encoding/json"
+	"context"
 	"io"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zsidecar/zsidecar/pkg/index"
 )
 
 // Options are what the HTTP port shows.
@@ -14,6 +16,8 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	Health  func() Health
 	Alive   func() bool // the program's loop has run lately
+	// Check verifies the index in use. It fails when there is none, or when ctx ends.
+	Check func(ctx context.Context, progress func(done, total int64)) (index.Report, error)
 }
 
 // NewHandler returns the handler of the HTTP port.
@@ -35,15 +39,13 @@ func NewHandler(o Options) http.Handler {
 	mux.HandleFunc("GET /ready", ready)
 	health := func(w http.ResponseWriter, _ *http.Request) {
 		h := o.Health()
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(statusOf(h.Ready))
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		_ = e.Encode(h) // the client went away; nobody is left to tell
+		reply(w, statusOf(h.Ready), h)
 	}
 	mux.HandleFunc("GET /healthz", health)
 	mux.HandleFunc("GET /healthy", health)
+	c := checks{run: o.Check}
+	mux.HandleFunc("POST /check", c.post)
+	mux.HandleFunc("GET /check", c.get)
 	return mux
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
+	"github.com/zsidecar/zsidecar/pkg/index"
 )
 
 const (
@@ -112,6 +114,25 @@ func (s *Sidecar) readings() ops.Readings {
 	return r
 }
 
+// checkIndex verifies the index while it is in use.
+func (s *Sidecar) checkIndex(ctx context.Context, progress func(done, total int64)) (index.Report, error) {
+	store := s.store.Load()
+	if store == nil {
+		return index.Report{}, errors.New("there is no index now: it is off, or waits to be opened")
+	}
+	s.Log.Info("checking the index")
+	report, err := store.Check(ctx, index.CheckOptions{Progress: progress})
+	switch {
+	case err != nil:
+		s.Log.Warn("the index was not checked", "error", err)
+	case len(report.Problems) > 0:
+		s.Log.Error("the index is damaged: stop and run zsidecar check --repair", "problems", len(report.Problems), "first", report.Problems[0].String())
+	default:
+		s.Log.Info("the index is right", "height", report.Height)
+	}
+	return report, err
+}
+
 // serveHTTP serves metrics and health until ctx ends.
 func (s *Sidecar) serveHTTP(ctx context.Context) error {
 	server := &http.Server{
@@ -119,7 +140,9 @@ func (s *Sidecar) serveHTTP(ctx context.Context) error {
 			Metrics: s.registry,
 			Health:  s.Health,
 			Alive:   func() bool { return time.Since(*s.beat.Load()) < aliveWithin },
+			Check:   s.checkIndex,
 		}),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
