@@ -3,6 +3,8 @@ package index
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -73,6 +75,29 @@ func loadState(txn *badger.Txn) (state, error) {
 	return st, err
 }
 
+// refuseFormat fails when the database in dir is of a format that this release does not know, before it is opened for writing: then Badger
+// leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and changes no row.
+func refuseFormat(dir string, o Options) error {
+	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
+		return nil // there is none yet
+	}
+	if logs, err := filepath.Glob(filepath.Join(dir, "*.mem")); err != nil || len(logs) > 0 {
+		return err
+	}
+	db, err := badger.OpenManaged(badgerOptions(dir, o).WithReadOnly(true))
+	if err != nil {
+		return nil // opening it says why
+	}
+	defer db.Close()
+	txn := db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	format, err := readFormat(txn)
+	if err == nil && format != 0 && format != FormatVersion {
+		err = unknownFormat(format)
+	}
+	return err
+}
+
 // unknownFormat is the refusal of an index that another release wrote.
 func unknownFormat(format uint32) error {
 	return fmt.Errorf("%w: it has format %d and this release knows format %d: use the release that wrote it, or delete the directory to build it again",
@@ -106,7 +131,7 @@ func readFormat(txn *badger.Txn) (uint32, error) {
 	}
 	version, err := decodeFormat(row)
 	if err != nil {
-		return 0, fmt.Errorf("%w: row %s: %w", ErrFormat, keyFormat, err)
+		return 0, fmt.Errorf("%w: row %s: %w: use another directory, or delete this one to build it again", ErrFormat, keyFormat, err)
 	}
 	return version, nil
 }

@@ -85,6 +85,10 @@ func openBadger(dir string, lock *os.File, o Options) (*Store, error) {
 		lock.Close()
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
+	if err := refuseFormat(dir, o); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
 	db, err := badger.OpenManaged(badgerOptions(dir, o))
 	if err != nil {
 		lock.Close()
