@@ -22,7 +22,7 @@ func faultOperations(t *testing.T) map[string]faultOperation {
 	f := newForge()
 	base := f.extend(t, nil, 30)
 	longer, far := f.extend(t, base, 3), f.extend(t, base, 30)
-	shorter, other := f.extend(t, base[:27], 2), f.extend(t, base[:26], 12)
+	shorter, other, deep := f.extend(t, base[:27], 2), f.extend(t, base[:26], 12), f.extend(t, base[:9], 30)
 	return map[string]faultOperation{
 		"connect the first blocks":   {after: base[:5], do: follow(base[:5])},
 		"connect":                    {before: base[:4], after: base[:6], do: follow(base[:6])},
@@ -31,9 +31,11 @@ func faultOperations(t *testing.T) map[string]faultOperation {
 		"seal all, and segments":     {before: base, after: far, do: follow(far)},
 		"rewind, to a shorter chain": {before: base, after: shorter, do: follow(shorter)},
 		"rewind, connect and seal":   {before: base, after: other, do: follow(other)},
+		"cut, and build again":       {before: base, after: deep, do: follow(deep)},
 		"open, and delete rows":      {before: base, after: shorter, prepare: leaveRows(shorter), do: openAgain, putOff: true},
 		"close, and delete rows":     {before: base, after: shorter, prepare: unreadRows(shorter), do: closeStore},
 		"close, and write trees":     {before: base, after: base, prepare: keepTree, do: closeStore},
+		"repair segments and rows":   {before: base, after: base, prepare: spoilRows, do: repairRows(base), putOff: true},
 		"write trees":                {before: base, after: base, prepare: keepTree, do: save},
 	}
 }
@@ -41,9 +43,13 @@ func faultOperations(t *testing.T) map[string]faultOperation {
 // follow lets a builder follow a node that has these blocks.
 func follow(blocks []testBlock) func(*testing.T, *Store) (*Store, error) {
 	return func(t *testing.T, s *Store) (*Store, error) {
-		b := NewBuilder(s, newFakeNode(blocks), BuilderOptions{})
-		b.suspect = true
-		return s, b.sync(t.Context(), blocks[len(blocks)-1].ID)
+		b := NewBuilder(s, newFakeNode(blocks), BuilderOptions{ConfirmDeep: 1})
+		for {
+			b.suspect = true
+			if err := b.sync(t.Context(), blocks[len(blocks)-1].ID); !errors.Is(err, ErrDeepReorg) || b.other.looks == 0 {
+				return s, err
+			}
+		}
 	}
 }
 
@@ -78,10 +84,40 @@ func leaveRows(after []testBlock) func(*testing.T, *Store) {
 	}
 }
 
+// keepTree brings the trees of a block of another chain.
 func keepTree(t *testing.T, s *Store) {
-	s.PutTreeState(chain.TreeState{ID: s.state.top.tip(), Sapling: chain.EmptyTree, Orchard: chain.EmptyTree, Ironwood: chain.EmptyTree})
+	id := chain.BlockID{Height: 5, Hash: hashOf(0xee)}
+	s.PutTreeState(chain.TreeState{ID: id, Sapling: chain.EmptyTree, Orchard: chain.EmptyTree, Ironwood: chain.EmptyTree})
 	if !s.kept.waiting(s.state, s.net.genesis) {
 		t.Fatal("nothing waits to be written")
+	}
+}
+
+// spoilRows closes the store and damages two segments and a recent row.
+func spoilRows(t *testing.T, s *Store) {
+	snap := s.current.Load()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeRow(t, s.dir, segmentKey(snap.segments[0].last).bytes(), []byte("damaged"))
+	writeRow(t, s.dir, transparentKey(snap.segments[2].last).bytes(), nil)
+	tip := snap.top.tip()
+	writeRow(t, s.dir, recentKey(tip).bytes(), []byte("damaged"))
+	if r := check(t, s.dir); len(r.Problems) < 3 {
+		t.Fatalf("only %d problems: %v", len(r.Problems), r.Problems)
+	}
+}
+
+// repairRows repairs a closed index, again when something is left.
+func repairRows(blocks []testBlock) func(*testing.T, *Store) (*Store, error) {
+	return func(t *testing.T, s *Store) (*Store, error) {
+		for range 3 {
+			r, err := Repair(t.Context(), s.dir, newFakeNode(blocks), s.o, CheckOptions{})
+			if err != nil || len(r.Problems) == 0 {
+				return nil, err
+			}
+		}
+		return nil, errors.New("something is left to be repaired")
 	}
 }
 

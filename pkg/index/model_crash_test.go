@@ -39,7 +39,7 @@ func (m *model) recoverCrash(a uint32) {
 	if top := m.store.state.top; top != disk.top || m.store.state.sealed != disk.sealed {
 		m.Fatalf("after a crash the tip is %v, and %v was committed", top.tip(), disk.top.tip())
 	}
-	m.chain = nil
+	m.chain, m.sealed = nil, int(disk.sealed.blocks)
 	if disk.top.blocks > 0 {
 		m.chain = m.known[disk.top.hash]
 	}
@@ -99,11 +99,11 @@ func copySparse(to, from string) error {
 // expectClean checks an index that is closed. One that was closed properly, with no view open, has no row too many.
 func (m *model) expectClean(dir string, closed bool) {
 	r, err := Check(m.Context(), dir, CheckOptions{madeUpSizes: true})
-	if err != nil || len(r.Problems) > 0 || closed && (r.UnnamedRows > 0 || r.Recovered) {
+	if err != nil || len(r.Problems) > 0 || closed && (r.UnnamedRows > 0 || r.Recovered || r.TreeStates > modelOptions().TreeStates) {
 		var problems []string
 		for _, p := range r.Problems[:min(len(r.Problems), 3)] {
 			problems = append(problems, p.String())
 		}
-		m.Fatalf("check: %v, %d rows too many, recovered %t, %d problems: %s", err, r.UnnamedRows, r.Recovered, len(r.Problems), strings.Join(problems, "; "))
+		m.Fatalf("check: %v, %d rows too many, %d tree states, recovered %t, %d problems: %s", err, r.UnnamedRows, r.TreeStates, r.Recovered, len(r.Problems), strings.Join(problems, "; "))
 	}
 }

@@ -76,7 +76,7 @@ func TestModel(t *testing.T) {
 
 // interesting are the events that 10,000 steps must have had, or the scripts show little.
 var interesting = []string{
-	"reorg", "reorg of all recent blocks", "deep reorg", "shorter", "other network", "behind", "lost",
+	"reorg", "reorg of all recent blocks", "deep reorg", "lower chain that leaves ours among sealed blocks", "cut view", "shorter", "other network", "behind", "lost",
 	"failed commit", "lost answer", "crash in a commit", "crash", "restart", "orphan read", "tree read", "roots read", "stream over a reorg",
 }
 
@@ -119,15 +119,18 @@ type model struct {
 	known   map[chain.Hash][]testBlock // every chain that the node has had, by its last block
 	best    []testBlock                // the node's
 	chain   []testBlock                // the store's
+	sealed  int                        // of them, as of the last step
 	others  [][]testBlock              // chains that were best once
 	away    bool                       // the node cannot be asked
 	foreign bool                       // the node is of another network
 	highest chain.Height               // of all the node's tips
+	refused int                        // steps for which the node's chain has been one that is not followed
 	views   []*modelView
 	streams []*modelStream
 	trees   map[chain.Hash]chain.TreeState // that were brought
 	brought []testBlock                    // whose trees they are
 	rush    sync.WaitGroup                 // readers that run beside the builder
+	rushed  []rushedRead                   // what came of those that failed; guarded by the recorder's mu
 
 	// Of the hook that stands around commits.
 	countdown int  // until the commit that fails; 0 for none
@@ -191,7 +194,7 @@ func (m *model) open(dir string) {
 		m.Fatalf("open: %v", err)
 	}
 	m.store = s
-	b := NewBuilder(s, m.node, BuilderOptions{RetryFatal: time.Second, RetryPassing: time.Second, RetryDisk: time.Second})
+	b := NewBuilder(s, m.node, BuilderOptions{RetryFatal: time.Second, RetryPassing: time.Second, RetryDisk: time.Second, ConfirmDeep: 2 * time.Second})
 	ctx, cancel := contextOf(m)
 	done := make(chan struct{})
 	go func() {
@@ -261,45 +264,52 @@ func (m *model) settle() {
 			continue
 		}
 		tip, ok := m.store.Tip()
-		if m.failed() || ok && tip == m.best[len(m.best)-1].ID && !m.away && !m.foreign || tries == 4 {
+		if m.failed() || ok && tip == m.best[len(m.best)-1].ID && !m.away && !m.foreign || tries == 6 {
 			break
 		}
-		time.Sleep(1500 * time.Millisecond) // the next attempt
+		time.Sleep(1500 * time.Millisecond) // the next attempts
 	}
 	m.rush.Wait()
-	if m.verify(before) {
-		m.setBest(m.chain) // the node comes back to our chain
+	m.verify(before)
+	m.markCut()
+	for _, r := range m.rushed {
+		m.allow(r.view, r.err)
+	}
+	m.rushed = nil
+	if m.refused > 2 { // the node comes back to our chain, since nothing much happens else
+		m.setBest(m.chain)
 		m.settle()
 	}
 }
 
-// verify compares the store's tip with the one that it must have, and what is on the disk with what is in memory. It tells whether the
-// store cannot follow.
-func (m *model) verify(before []testBlock) (deep bool) {
+// verify compares the store's tip with the one that it must have, and what is on the disk with what is in memory.
+func (m *model) verify(before []testBlock) {
 	tip, ok := m.store.Tip()
 	if !ok && len(before) == 0 && (m.away || m.foreign) {
-		return false
+		return
 	}
 	m.chain = m.known[tip.Hash]
 	if !ok || m.chain == nil || m.chain[len(m.chain)-1].ID != tip {
 		m.Fatalf("the tip is %v, %t, which the node has never had", tip, ok)
 	}
 	sealed := m.store.current.Load().sealed
-	top, common := m.best[len(m.best)-1].ID, shared(m.best, m.chain)
+	refused := m.refused
+	m.refused = 0
+	top, apart := m.best[len(m.best)-1].ID, m.store.Apart()
 	switch {
 	case m.away, m.foreign, len(before) > 0 && isPrefix(m.best, before):
 		if len(before) > 0 && tip != before[len(before)-1].ID {
 			m.Fatalf("the tip moved from %v to %v, and the node's is %v (away %t, foreign %t)", before[len(before)-1].ID, tip, top, m.away, m.foreign)
 		}
-	case common < int(sealed.blocks):
-		if err := m.store.Apart(); !errors.Is(err, ErrDeepReorg) {
-			m.Fatalf("%d shared blocks of %d sealed ones, and the store says %v", common, sealed.blocks, err)
+	case len(m.best) < len(m.chain) && shared(m.best, m.chain) < int(sealed.blocks):
+		if !errors.Is(apart, ErrDeepReorg) {
+			m.Fatalf("the node has %d blocks of another chain, %d of ours are sealed, and the store says %v", len(m.best), sealed.blocks, apart)
 		}
-		m.count("deep reorg")
-		deep = true
+		m.refused = refused + 1
+		m.count("lower chain that leaves ours among sealed blocks")
 	default:
-		if tip != top || !m.store.Complete() || m.store.Apart() != nil {
-			m.Fatalf("the tip is %v, complete %t, apart %v; the node's is %v", tip, m.store.Complete(), m.store.Apart(), top)
+		if tip != top || !m.store.Complete() || apart != nil {
+			m.Fatalf("the tip is %v, complete %t, apart %v; the node's is %v", tip, m.store.Complete(), apart, top)
 		}
 		m.countReorg(before)
 	}
@@ -308,7 +318,7 @@ func (m *model) verify(before []testBlock) (deep bool) {
 	}
 	m.verifyRows()
 	m.verifyNewest(before)
-	return deep
+	m.sealed = int(sealed.blocks)
 }
 
 func (m *model) countReorg(before []testBlock) {
@@ -317,8 +327,11 @@ func (m *model) countReorg(before []testBlock) {
 		return
 	}
 	m.count("reorg")
-	if common <= int(m.store.current.Load().sealed.blocks) {
+	switch {
+	case common == m.sealed:
 		m.count("reorg of all recent blocks")
+	case common < m.sealed:
+		m.count("deep reorg")
 	}
 	if len(m.chain) <= len(before) {
 		m.count("shorter")
