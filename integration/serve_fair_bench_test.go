@@ -18,7 +18,7 @@ const (
 )
 
 func helpers() map[string]func(args []string) error {
-	return map[string]func([]string) error{constantServerHelper: runConstantServer, readersHelper: runReaders}
+	return map[string]func([]string) error{constantServerHelper: runConstantServer, readersHelper: runReaders, costlyNodeHelper: runCostlyNode}
 }
 
 func startHelper(tb testing.TB, name string, args ...string) *process {
