@@ -30,8 +30,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type IndexerClient interface {
-	// The new tip of the best chain after each change, also one to a lower height or to another block of the same height; nothing at the
-	// start. Of several changes in quick succession only the last is sent.
+	// The present tip of the best chain, then the new one after each change, also one to a lower height or to another block of the same
+	// height. Of several changes in quick succession only the last is sent.
 	ChainTipChange(ctx context.Context, in *Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BlockHashAndHeight], error)
 }
 
@@ -66,8 +66,8 @@ type Indexer_ChainTipChangeClient = grpc.ServerStreamingClient[BlockHashAndHeigh
 // All implementations must embed UnimplementedIndexerServer
 // for forward compatibility.
 type IndexerServer interface {
-	// The new tip of the best chain after each change, also one to a lower height or to another block of the same height; nothing at the
-	// start. Of several changes in quick succession only the last is sent.
+	// The present tip of the best chain, then the new one after each change, also one to a lower height or to another block of the same
+	// height. Of several changes in quick succession only the last is sent.
 	ChainTipChange(*Empty, grpc.ServerStreamingServer[BlockHashAndHeight]) error
 	mustEmbedUnimplementedIndexerServer()
 }
