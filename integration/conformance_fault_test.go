@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -49,7 +50,7 @@ func questions() []question {
 			return &walletrpc.TxFilter{Hash: txid}, names(displayed(txid))
 		}},
 		{sendTransaction, "sendrawtransaction", unavailable, func(i int) (proto.Message, func(zebratest.Call) bool) {
-			raw := []byte{0xff, byte(i), byte(i >> 8), 0xff}
+			raw := chaintest.Tx{Version: 5, BranchID: chaintest.NU7, Inputs: 1, Outputs: 2, Seed: uint64(i)}.Append(nil)
 			return &walletrpc.RawTransaction{Data: raw}, names(hex.EncodeToString(raw))
 		}},
 		{"GetMempoolTx", "getrawmempool", unavailable, func(int) (proto.Message, func(zebratest.Call) bool) { return &walletrpc.GetMempoolTxRequest{}, nil }},
@@ -93,7 +94,7 @@ func nonsense(asks string) []misery {
 	case "getaddresstxids", "getrawmempool":
 		return []misery{result("a short txid", `["00ff"]`), result("a txid that is no hex", fmt.Sprintf(`["%064s"]`, "zz"))}
 	case "sendrawtransaction":
-		return []misery{result("a short txid", `"00ff"`)}
+		return []misery{result("a short txid", `"00ff"`), result("the id of another transaction", fmt.Sprintf(`"%064d"`, 1))}
 	case "getaddressbalance":
 		return []misery{result("a fraction", `{"balance":1.5,"received":2}`), result("less than nothing", `{"balance":-1,"received":2}`)}
 	case "getaddressutxos":

@@ -218,6 +218,9 @@ func (c *Client) MempoolIDs(ctx context.Context) ([]chain.TxID, error) {
 
 // SendTransaction gives Zebra a transaction (sendrawtransaction) and returns what it said, a refusal too: that is data for whoever made
 // the transaction, and no error. An error means that the transaction may or may not have arrived. It is sent once, whatever happens.
+//
+// Bytes that we do not understand are Zebra's to judge. A transaction that we do must be accepted under its own id: an answer that names
+// another one is about something else, and no consent.
 func (c *Client) SendTransaction(ctx context.Context, raw []byte) (chain.SendResult, error) {
 	q := query{
 		method: sendRawTransaction, subject: fmt.Sprintf("of %d bytes", len(raw)), params: `"` + hex.EncodeToString(raw) + `"`,
@@ -231,14 +234,28 @@ func (c *Client) SendTransaction(ctx context.Context, raw []byte) (chain.SendRes
 		if err != nil {
 			return r, fmt.Errorf("the result is %s, not a string", text(v))
 		}
-		r.ID, err = chain.ParseTxID(string(s))
-		return r, err
+		if r.ID, err = chain.ParseTxID(string(s)); err != nil {
+			return r, err
+		}
+		return r, c.checkAccepted(raw, r.ID)
 	})
 	var e *Error
 	if errors.As(err, &e) && e.Class == Answerable && e.Code != 0 {
 		return chain.SendResult{Code: e.Code, Message: e.Message}, nil
 	}
 	return result, err
+}
+
+// checkAccepted wants id to be that of raw, if raw is a transaction as far as we can tell.
+func (c *Client) checkAccepted(raw []byte, id chain.TxID) error {
+	encoder := c.encoders.get()
+	defer c.encoders.put(encoder)
+	tx, err := encoder.Transaction(raw)
+	if err != nil || tx.ID == id {
+		return nil
+	}
+	c.log.Error("zebra has answered a transaction with the id of another one: who sent it is told that there is no answer", "url", c.url)
+	return fmt.Errorf("it is about transaction %s, and %s was sent", id, tx.ID)
 }
 
 // proveCredentials has credentials that Zebra has not accepted yet tried by a question that may be repeated: what Zebra does with wrong

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -288,6 +289,47 @@ func TestSendOnDeadConnection(t *testing.T) {
 	}
 	if sends.Load() != 1 {
 		t.Errorf("the transaction came %d times", sends.Load())
+	}
+}
+
+// What we understand is accepted under its own id, or not at all; what we do not is taken at Zebra's word.
+func TestSentUnderAnotherID(t *testing.T) {
+	t.Parallel()
+	known := chaintest.Tx{Version: 5, BranchID: chaintest.NU7, Inputs: 1, Outputs: 2, Seed: 7}.Append(nil)
+	parsed, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := append([]byte{9}, known[1:]...)
+	for _, test := range []struct {
+		name  string
+		raw   []byte
+		named chain.TxID
+		ok    bool
+	}{
+		{"its own", known, parsed.ID, true},
+		{"another", known, anyID, false},
+		{"of a version to come", newer, anyID, true},
+		{"of no transaction", known[:40], anyID, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			c := fakeClient(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(q question) (*http.Response, error) {
+				if q.method == "getbestblockheightandhash" {
+					return q.failure(-1, "no matter")
+				}
+				return q.result(`"` + test.named.String() + `"`)
+			})
+			got, err := c.SendTransaction(t.Context(), test.raw)
+			var e *Error
+			switch {
+			case test.ok && (err != nil || got != chain.SendResult{ID: test.named} || log.Len() > 0):
+				t.Errorf("%+v, %v, logged %s", got, err, &log)
+			case !test.ok && (!errors.As(err, &e) || e.Class != Fatal || !strings.Contains(log.String(), "the id of another one")):
+				t.Errorf("%+v, %v, logged %q", got, err, &log)
+			}
+		})
 	}
 }
 
