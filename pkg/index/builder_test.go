@@ -307,3 +307,33 @@ func TestRestartWhileBuilding(t *testing.T) {
 		t.Errorf("the node sent %d blocks after the restart", n.blocksSent)
 	}
 }
+
+// A block whose bytes make us panic ends the attempt, and what was gathered with it; the store is as before, and the next attempt goes on.
+func TestPanickingBlock(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 40)
+	s := open(t, t.TempDir(), small())
+	build(t, s, newFakeNode(blocks[:20]))
+	n := newFakeNode(blocks)
+	b := NewBuilder(s, n, BuilderOptions{})
+	for i, f := range blocks[20:22] {
+		err := b.gather(f.Block, func() {
+			if b.recent.empty() {
+				b.recent.reset(s.state.top)
+			}
+			b.recent.add(f.Block, f.sizes)
+			if i == 1 {
+				panic("no")
+			}
+		})
+		var bug *chain.Panic
+		if errors.As(err, &bug) != (i == 1) || err != nil && !strings.Contains(err.Error(), f.ID.String()) {
+			t.Errorf("block %s: %v", f.ID, err)
+		}
+	}
+	if b.end() != s.state.top {
+		t.Errorf("what was gathered is left: %+v", b.end())
+	}
+	drive(t, b, n)
+	expectChain(t, s, blocks)
+}

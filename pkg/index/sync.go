@@ -83,7 +83,9 @@ func (b *Builder) add(ctx context.Context, f chain.Fetched, tip chain.BlockID) e
 		if err := b.sealAll(ctx, tip); err != nil {
 			return err
 		}
-		b.segments.add(f.Block, sizes, o)
+		if err := b.gather(f.Block, func() { b.segments.add(f.Block, sizes, o) }); err != nil {
+			return err
+		}
 		if b.segments.due(len(b.store.current.Load().segments), o) {
 			return b.flushSegments(ctx)
 		}
@@ -95,9 +97,23 @@ func (b *Builder) add(ctx context.Context, f chain.Fetched, tip chain.BlockID) e
 	if b.recent.empty() {
 		b.recent.reset(b.store.state.top)
 	}
-	b.recent.add(f.Block, sizes)
+	if err := b.gather(f.Block, func() { b.recent.add(f.Block, sizes) }); err != nil {
+		return err
+	}
 	if b.recent.full() || !f.NextReady {
 		return b.flushRecent(ctx, tip)
+	}
+	return nil
+}
+
+// gather makes rows of a block's bytes. A panic ends the attempt, and what was gathered with it.
+func (b *Builder) gather(block *chain.Block, add func()) error {
+	err := chain.Guard(func() error { add(); return nil })
+	var bug *chain.Panic
+	if errors.As(err, &bug) {
+		b.drop()
+		b.log.Error("a block made us panic", "height", block.ID.Height, "hash", block.ID.Hash, "err", err, "stack", string(bug.Stack))
+		return fmt.Errorf("gather block %s: %w", block.ID, err)
 	}
 	return nil
 }

@@ -287,3 +287,20 @@ func TestRunEnds(t *testing.T) {
 		}
 	})
 }
+
+// A transaction that makes us panic is one that cannot be read, and ends nothing.
+func TestPanickingTransaction(t *testing.T) {
+	t.Parallel()
+	bubble(t, Options{}, func(t *testing.T, n *fakeNode, p *Pool) {
+		p.reader.encoders.New = func() any { return (*chain.Encoder)(nil) } // whoever uses that panics
+		a := ironwood(1)
+		n.add(a)
+		txs, err := p.Snapshot(t.Context())
+		if err != nil || len(txs) != 1 || txs[0].Parsed != nil || !bytes.Equal(txs[0].Raw, a) {
+			t.Errorf("%+v, %v", txs, err)
+		}
+		if got := p.Stats(); got.Unreadable != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -145,17 +145,25 @@ func (p *Pool) fetchOne(ctx context.Context, id chain.TxID) (*chain.PooledTransa
 	tx := &chain.PooledTransaction{ID: id, Raw: raw}
 	encoder := p.reader.encoders.Get().(*chain.Encoder)
 	defer p.reader.encoders.Put(encoder)
-	parsed, err := encoder.Transaction(raw)
-	if err == nil && parsed.ID != id {
-		err = fmt.Errorf("its id is %s", parsed.ID)
-	}
+	err = chain.Guard(func() error {
+		parsed, err := encoder.Transaction(raw)
+		if err != nil {
+			return err
+		}
+		if parsed.ID != id {
+			return fmt.Errorf("its id is %s", parsed.ID)
+		}
+		tx.Frame = parsed.AppendTxFrame(nil, chain.DefaultProjection)
+		tx.Parsed = &parsed
+		return nil
+	})
 	if err != nil {
 		p.unreadable.Add(1)
 		p.log.Warn("a transaction of the mempool cannot be shown", "txid", id.String(), "bytes", len(raw), "err", err)
-		return tx, nil
+		if bug := (*chain.Panic)(nil); errors.As(err, &bug) {
+			p.log.Error("a transaction of the mempool made us panic", "txid", id.String(), "err", err, "stack", string(bug.Stack))
+		}
 	}
-	tx.Parsed = &parsed
-	tx.Frame = parsed.AppendTxFrame(nil, chain.DefaultProjection)
 	return tx, nil
 }
 

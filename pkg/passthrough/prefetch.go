@@ -43,12 +43,15 @@ func (j *Joined) rangeEnded(last chain.BlockID) {
 	}
 }
 
-// askAhead asks for a tree state, which is kept on the way. An error is for whoever asks in earnest.
+// askAhead asks for a tree state, which is kept on the way. An error is for whoever asks in earnest, a panic too.
 func (j *Joined) askAhead(ctx context.Context, id chain.BlockID) {
-	view, err := j.View(ctx)
-	if err != nil {
-		return
-	}
-	defer view.Close()
-	_, _ = view.TreeState(ctx, id.Height)
+	_ = chain.Guard(func() error {
+		view, err := j.View(ctx)
+		if err != nil {
+			return err
+		}
+		defer view.Close()
+		_, err = view.TreeState(ctx, id.Height)
+		return err
+	})
 }

@@ -1,6 +1,7 @@
 package zebrarpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -238,14 +239,13 @@ func (c *Client) rawBlock(ctx context.Context, q *query) ([]byte, error) {
 	if err != nil {
 		return nil, c.locate(q, err)
 	}
-	defer a.drop()
-	p := c.parsers.Get()
-	defer c.parsers.Put(p)
-	raw, err := rawResult(p, *a.body, a.id)
-	if err = c.answered(q, err); err != nil {
-		return nil, err
-	}
-	return append([]byte(nil), raw...), nil
+	var raw []byte
+	err = c.read(q, a, func(p *fastjson.Parser) error {
+		hex, err := rawResult(p, *a.body, a.id)
+		raw = bytes.Clone(hex)
+		return err
+	})
+	return raw, err
 }
 
 // ask puts a question with the precedence of interactive calls and gives its result to decode, whose errors are fatal: they are about
@@ -256,20 +256,37 @@ func ask[T any](ctx context.Context, c *Client, q *query, decode func(*fastjson.
 	if err != nil {
 		return none, c.locate(q, err)
 	}
-	defer a.drop()
-	p := c.parsers.Get()
-	defer c.parsers.Put(p)
-	v, err := parseReply(p, *a.body, a.id)
 	result := none
-	if err == nil {
-		if result, err = decode(v); err != nil {
-			err = fatal(hintReply, "the reply is wrong: %w", err)
+	err = c.read(q, a, func(p *fastjson.Parser) error {
+		v, err := parseReply(p, *a.body, a.id)
+		if err != nil {
+			return err
 		}
-	}
-	if err = c.answered(q, err); err != nil {
+		if result, err = decode(v); err != nil {
+			return fatal(hintReply, "the reply is wrong: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return none, err
 	}
 	return result, nil
+}
+
+// read lends decode a parser for the body of an answer, counts how that went, and completes the error. Whatever we read of Zebra is read
+// in here, in goroutines of all kinds: a panic of decode becomes the error of this one answer.
+func (c *Client) read(q *query, a *call, decode func(*fastjson.Parser) error) error {
+	defer a.drop()
+	p := c.parsers.Get()
+	defer c.parsers.Put(p)
+	err := chain.Guard(func() error { return decode(p) })
+	var bug *chain.Panic
+	if !errors.As(err, &bug) {
+		return c.answered(q, err)
+	}
+	err = c.answered(q, &Error{Class: Fatal, Err: bug})
+	c.log.Error("an answer of zebra made us panic", "err", err, "stack", string(bug.Stack))
+	return err
 }
 
 // interactive sends the query as soon as it gets a permit.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
@@ -182,12 +184,10 @@ func (f *fetch) once(w *flowWaiter, h chain.Height, encoder *chain.Encoder) (*ch
 		c.stats.failed(q.method, err)
 		return nil, c.locate(&q, err)
 	}
-	defer a.drop()
 	if len(*a.body) >= earlyRelease {
 		f.flow.release(w, nil)
 	}
-	b, err := c.encode(&q, a, h, encoder)
-	return b, about(c.answered(&q, err), chain.ErrAboveTip)
+	return c.encoded(&q, a, h, encoder)
 }
 
 // oneBlock is Blocks for a Range of one block: an interactive call.
@@ -214,37 +214,44 @@ func (c *Client) block(ctx context.Context, h chain.Height) (*chain.Block, error
 	if err != nil {
 		return nil, c.locate(&q, err)
 	}
-	defer a.drop()
 	encoder := c.encoders.get()
 	defer c.encoders.put(encoder)
-	b, err := c.encode(&q, a, h, encoder)
-	return b, about(c.answered(&q, err), chain.ErrAboveTip)
+	return c.encoded(&q, a, h, encoder)
 }
 
-// encode makes the block of a reply. With an error it says in q what the reply was about.
-func (c *Client) encode(q *query, a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
-	p := c.parsers.Get()
-	raw, err := rawResult(p, *a.body, a.id)
-	c.parsers.Put(p)
+// encoded makes the block of a reply. An error names the height, and the hash if it got as far as that.
+func (c *Client) encoded(q *query, a *call, h chain.Height, encoder *chain.Encoder) (*chain.Block, error) {
+	var b *chain.Block
+	err := c.read(q, a, func(p *fastjson.Parser) error {
+		made := false
+		defer func() {
+			if made {
+				return
+			}
+			if q.subject = atHeight(h); b != nil && b.ID.Hash != (chain.Hash{}) {
+				q.subject += ", " + withHash(b.ID.Hash)
+			}
+		}()
+		raw, err := rawResult(p, *a.body, a.id)
+		if err != nil {
+			return err
+		}
+		b = c.blocks.get(len(raw))
+		b.ID = chain.BlockID{}
+		if err = encoder.Encode(b, h, raw); err == nil {
+			made = true
+			return nil
+		}
+		e := &Error{Class: Fatal, Err: err, Hint: hintBlock}
+		if errors.Is(err, chain.ErrUnknownVersion) {
+			e.Hint = hintVersion
+		}
+		return e
+	})
 	if err != nil {
-		q.subject = atHeight(h)
-		return nil, err
+		return nil, about(err, chain.ErrAboveTip)
 	}
-	b := c.blocks.get(len(raw))
-	b.ID = chain.BlockID{}
-	err = encoder.Encode(b, h, raw)
-	if err == nil {
-		return b, nil
-	}
-	q.subject = atHeight(h)
-	if b.ID.Hash != (chain.Hash{}) { // it got as far as that
-		q.subject += ", " + withHash(b.ID.Hash)
-	}
-	e := &Error{Class: Fatal, Err: err, Hint: hintBlock}
-	if errors.Is(err, chain.ErrUnknownVersion) {
-		e.Hint = hintVersion
-	}
-	return nil, e
+	return b, nil
 }
 
 // encoderPool lends encoders, which are for one goroutine each.

@@ -16,28 +16,27 @@ func askList(ctx context.Context, c *Client, q *query, opening string, each func
 	if err != nil {
 		return c.locate(q, err)
 	}
-	defer a.drop()
-	p := c.parsers.Get()
-	defer c.parsers.Put(p)
-	body := *a.body
-	list, envelope, found := cutList(body, opening)
-	if !found { // an error, or no list at all
-		envelope = body
-	}
-	v, err := parseReply(p, envelope, a.id)
-	switch {
-	case err != nil:
-	case !found:
-		err = fatal(hintReply, "the reply is wrong: the result is %s, without a list", text(v))
-	default:
+	return c.read(q, a, func(p *fastjson.Parser) error {
+		body := *a.body
+		list, envelope, found := cutList(body, opening)
+		if !found { // an error, or no list at all
+			envelope = body
+		}
+		v, err := parseReply(p, envelope, a.id)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return fatal(hintReply, "the reply is wrong: the result is %s, without a list", text(v))
+		}
 		if err = eachItem(list, each); err == nil && rest != nil {
 			err = rest(v)
 		}
 		if err != nil {
-			err = fatal(hintReply, "the reply is wrong: %w", err)
+			return fatal(hintReply, "the reply is wrong: %w", err)
 		}
-	}
-	return c.answered(q, err)
+		return nil
+	})
 }
 
 // cutList returns what is between the brackets of the list that begins with opening, which has no list inside it and is the last of the

@@ -58,17 +58,17 @@ func (c *Client) locatedTransaction(ctx context.Context, q *query, id chain.TxID
 	if err != nil {
 		return chain.LocatedTransaction{}, c.locate(q, err)
 	}
-	defer a.drop()
-	p := c.parsers.Get()
-	defer c.parsers.Put(p)
-	tx, err := locatedResult(p, *a.body, a.id)
-	if err == nil {
-		err = c.checkID(tx.Raw, id)
-	}
+	var tx chain.LocatedTransaction
+	err = c.read(q, a, func(p *fastjson.Parser) (err error) {
+		if tx, err = locatedResult(p, *a.body, a.id); err != nil {
+			return err
+		}
+		return c.checkID(tx.Raw, id)
+	})
 	if err != nil {
-		return chain.LocatedTransaction{}, c.answered(q, err)
+		return chain.LocatedTransaction{}, err
 	}
-	return tx, c.answered(q, nil)
+	return tx, nil
 }
 
 // checkID returns a fatal error unless raw is the transaction that was asked for. What a later upgrade brings cannot be checked, and is
