@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -15,7 +16,7 @@ import (
 
 // result is an answer that was made here.
 func result(json []byte) (*passthrough.Answer, error) {
-	return &passthrough.Answer{Size: int64(len(json)), Body: bytes.NewReader(json)}, nil
+	return &passthrough.Answer{Size: int64(len(json)), Body: io.NopCloser(bytes.NewReader(json))}, nil
 }
 
 // missing answers a method that cannot be answered yet.

@@ -17,7 +17,7 @@ func (p *pair) facts(t *testing.T) jsonrpctest.Facts {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Hashes = append(f.Hashes, hash.String())
+		f.Blocks = append(f.Blocks, jsonrpctest.Block{Height: int(h), Hash: hash.String()})
 	}
 	f.Addresses = []string{chain.TransparentAddress{Hash: [20]byte{7}}.String(chain.TestNetwork)}
 	return f

@@ -3,6 +3,8 @@ package jsonrpc
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/zsidecar/zsidecar/pkg/passthrough"
 )
@@ -15,6 +17,9 @@ type method struct {
 	costly bool
 }
 
+// Methods returns the names of all methods, in their order.
+func Methods() []string { return slices.Sorted(maps.Keys(methods())) }
+
 // methods is the table of all methods. What is not in it is unknown; Zebra's control and mining methods must never be.
 func methods() map[string]method {
 	relayed, costly := method{}, method{costly: true}
@@ -24,7 +29,8 @@ func methods() map[string]method {
 		"getbestblockheightandhash": {answer: (*Server).getBestBlockHeightAndHash},
 		"getblockcount":             {answer: (*Server).getBlockCount},
 		"getblockhash":              {answer: (*Server).getBlockHash},
-		"getchaintips":              {answer: (*Server).getChainTips}, // Zebra has no such method
+		"getblockdeltas":            {answer: (*Server).getBlockDeltas}, // of Zebra's getblock; Zebra has no such method
+		"getchaintips":              {answer: (*Server).getChainTips},   // Zebra has no such method
 
 		// Zebra has no such methods either, and there is no index of transparent addresses and outputs yet.
 		"getaddressdeltas": {answer: missing("getaddressdeltas needs an index of transparent addresses")},

@@ -249,7 +249,7 @@ func (s *Server) reply(ctx context.Context, out *output, req envelope.Request, r
 		out.failure(req.Dialect, req.ID, e)
 		return
 	}
-	defer answer.Close()
+	defer answer.Body.Close()
 	if answer.NullID {
 		req.ID = json.RawMessage("null")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -45,23 +46,8 @@ func NewRelay(zebra Asker) *Relay {
 	}
 }
 
-// Answer is what Zebra said. Whoever gets one closes it.
-type Answer struct {
-	Failed bool      // Body is the error object; else it is the result
-	Code   int       // of the error object
-	Size   int64     // of Body in bytes; -1 when that shows at its end only
-	NullID bool      // Zebra could not read the request: the reply has no id
-	Body   io.Reader // ends with io.EOF; any other error means that the rest is missing
-	close  func()
-}
-
-// Close ends the reading of an answer, complete or not. It may be called again.
-func (a *Answer) Close() {
-	if a.close != nil {
-		a.close()
-		a.close = nil
-	}
-}
+// Answer is what was said to a question. Whoever gets one closes its Body, which holds one of Zebra's answers open.
+type Answer = zebrarpc.Answer
 
 // Ask puts a question to Zebra when it is its turn, and returns the answer when that has begun. Params are JSON, nil for none. Errors
 // match chain.ErrBusy when no turn came in time, and chain.ErrUnavailable when Zebra cannot be asked.
@@ -126,22 +112,30 @@ func wait(ctx context.Context, slots chan struct{}) error {
 func (r *Relay) begin(ctx context.Context, method string, answer *zebrarpc.Answer) (*Answer, error) {
 	head, err := io.ReadAll(io.LimitReader(answer.Body, relayAhead))
 	if err != nil {
-		answer.Close()
+		answer.Body.Close()
 		return nil, fmt.Errorf("%s: the answer was cut off after %d bytes: %w: %w", method, len(head), err, chain.ErrUnavailable)
 	}
-	a := &Answer{Failed: answer.Failed, Code: answer.Code, NullID: answer.NullID, Size: int64(len(head)), Body: bytes.NewReader(head)}
 	if len(head) < relayAhead {
-		answer.Close()
-		return a, nil
+		answer.Body.Close()
+		answer.Size, answer.Body = int64(len(head)), io.NopCloser(bytes.NewReader(head))
+		return answer, nil
 	}
 	if err := wait(ctx, r.long); err != nil {
-		answer.Close()
+		answer.Body.Close()
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	a.Size, a.Body = answer.Size, io.MultiReader(a.Body, answer.Body)
-	a.close = func() {
-		answer.Close()
-		<-r.long
-	}
-	return a, nil
+	answer.Body = &longBody{io.MultiReader(bytes.NewReader(head), answer.Body), answer.Body, sync.OnceFunc(func() { <-r.long })}
+	return answer, nil
+}
+
+// longBody is an answer's beginning and the rest.
+type longBody struct {
+	io.Reader
+	rest io.Closer
+	done func()
+}
+
+func (b *longBody) Close() error {
+	defer b.done()
+	return b.rest.Close()
 }

@@ -19,19 +19,14 @@ type Question struct {
 	Limit  time.Duration // until the answer begins
 }
 
-// Answer is what Zebra said to a Question, as Zebra spelled it. Whoever gets one closes it.
+// Answer is what Zebra said to a Question, as Zebra spelled it. Whoever gets one closes its Body.
 type Answer struct {
-	Failed bool      // Body is the error object; else it is the result
-	Code   int       // of the error object
-	Size   int64     // of Body in bytes; -1 when that shows at its end only
-	NullID bool      // Zebra could not read the request, and answered none in particular
-	Body   io.Reader // ends with io.EOF; any other error means that the rest is missing
-
-	close func()
+	Failed bool          // Body is the error object; else it is the result
+	Code   int           // of the error object
+	Size   int64         // of Body in bytes; -1 when that shows at its end only
+	NullID bool          // Zebra could not read the request, and answered none in particular
+	Body   io.ReadCloser // ends with io.EOF; any other error means that the rest is missing
 }
-
-// Close ends the reading of an answer, complete or not.
-func (a *Answer) Close() { a.close() }
 
 // maxFailure bounds an error object, which is read at once.
 const maxFailure = 1 << 20
@@ -80,16 +75,14 @@ func (c *Client) relay(parent context.Context, asked *query, q *Question) (*Answ
 		return err
 	})
 	if !limit.Stop() && err == nil { // the answer began in the very moment that its time ended
-		answer.Close()
+		answer.Body.Close()
 		err = &Error{Class: Passing, Err: context.DeadlineExceeded, overload: true}
 	}
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
-	closeBody := answer.close
-	answer.Body = timedReader{answer.Body, limit, asked.limit}
-	answer.close = func() { closeBody(); cancel(nil) }
+	answer.Body = &answerBody{answer.Body, limit, asked.limit, cancel}
 	return answer, nil
 }
 
@@ -106,7 +99,7 @@ func (a *call) receiveAnswer(resp *http.Response) (*Answer, error) {
 	switch {
 	case string(head) == start:
 		_, _ = body.Discard(len(start))
-		answer := &Answer{Size: -1, Body: resultReader{body}, close: func() { resp.Body.Close() }}
+		answer := &Answer{Size: -1, Body: resultReader{body, resp.Body}}
 		if resp.ContentLength > int64(len(start)) {
 			answer.Size = resp.ContentLength - int64(len(start)) - 1
 		}
@@ -148,7 +141,7 @@ func (a *call) receiveOther(resp *http.Response, body io.Reader) (*Answer, error
 		}
 	}
 	resp.Body.Close()
-	answer := &Answer{Failed: failed, Size: int64(len(said)), NullID: null, Body: bytes.NewReader(said), close: func() {}}
+	answer := &Answer{Failed: failed, Size: int64(len(said)), NullID: null, Body: io.NopCloser(bytes.NewReader(said))}
 	if failed {
 		var e struct{ Code int }
 		_ = json.Unmarshal(said, &e) // a code that is no integer is not ours to judge
@@ -158,7 +151,10 @@ func (a *call) receiveOther(resp *http.Response, body io.Reader) (*Answer, error
 }
 
 // resultReader reads a result up to the brace that ends the reply. Should the reply be cut off, the body says so.
-type resultReader struct{ body *bufio.Reader }
+type resultReader struct {
+	body *bufio.Reader
+	io.Closer
+}
 
 var errEnd = errors.New("the reply does not end as Zebra's do")
 
@@ -178,17 +174,23 @@ func (r resultReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// timedReader ends the context of a call whose body does not come.
-type timedReader struct {
-	io.Reader
-	timer *time.Timer
-	limit time.Duration
+// answerBody ends the context of its call when it is closed, or when a part of it does not come in time.
+type answerBody struct {
+	io.ReadCloser
+	timer  *time.Timer
+	limit  time.Duration
+	cancel context.CancelCauseFunc
 }
 
-func (r timedReader) Read(p []byte) (int, error) {
-	r.timer.Reset(r.limit)
-	defer r.timer.Stop()
-	return r.Reader.Read(p)
+func (b *answerBody) Read(p []byte) (int, error) {
+	b.timer.Reset(b.limit)
+	defer b.timer.Stop()
+	return b.ReadCloser.Read(p)
+}
+
+func (b *answerBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
 }
 
 // countingReader counts what is read of replies.

@@ -11,11 +11,17 @@ import (
 // Facts are what the questions are about: blocks and transactions of the chain that both servers have.
 type Facts struct {
 	Tip       int
-	Hashes    []string // of all blocks, by height
+	Blocks    []Block // some
 	Txids     []string
 	Addresses []string // transparent
 	Others    []string // addresses of other kinds, valid or not
 	Mempool   []string // txids
+}
+
+// Block is a block of the best chain.
+type Block struct {
+	Height int
+	Hash   string
 }
 
 // unknown is no block and no transaction.
@@ -145,8 +151,8 @@ func with(q Question, method string) Question {
 func Blocks(f Facts) []Question {
 	var list []Question
 	refs := []string{"99999", "-1", "-2", fmt.Sprint(-f.Tip - 1), fmt.Sprint(-f.Tip - 2), "2147483647", "2147483648", "-0", " 1", "0x1", unknown}
-	for h, hash := range f.Hashes {
-		refs = append(refs, fmt.Sprint(h), hash)
+	for _, b := range f.Blocks {
+		refs = append(refs, fmt.Sprint(b.Height), b.Hash)
 	}
 	for _, ref := range refs {
 		for _, more := range []string{"", ",null", ",0", ",1", ",2", ",3", ",4", ",256", ",true", `,"1"`, ",1,2"} {
@@ -175,7 +181,7 @@ func Blocks(f Facts) []Question {
 func Transactions(f Facts) []Question {
 	var list []Question
 	for _, id := range append(append([]string{unknown, "00", "0", "xy"}, f.Txids...), f.Mempool...) {
-		for _, more := range []string{"", ",0", ",1", ",2", ",null", ",true", `,1,"` + f.Hashes[1] + `"`, `,0,"` + unknown + `"`, `,1,"x"`} {
+		for _, more := range []string{"", ",0", ",1", ",2", ",null", ",true", `,1,"` + f.Blocks[0].Hash + `"`, `,0,"` + unknown + `"`, `,1,"x"`} {
 			list = append(list, Call("getrawtransaction", `["`+id+`"`+more+`]`))
 		}
 		for _, more := range []string{"", ",0", ",0,false", ",0,true", ",1", ",-1", ",99"} {
