@@ -2,6 +2,7 @@ package jsonrpc_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -48,7 +49,7 @@ func newPair(t *testing.T, change func(*jsonrpc.Options)) *pair {
 		t.Fatal(err)
 	}
 	var source chain.Source = passthrough.NewJoined(passthrough.New(p.client))
-	o := jsonrpc.Options{Source: source, Node: passthrough.NewRelay(p.client), Observe: func(c jsonrpc.Call) { p.calls <- c }}
+	o := jsonrpc.Options{Source: source, Node: passthrough.NewRelay(p.client), Observe: func(c jsonrpc.Call) { p.calls <- c }, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)
 	}
