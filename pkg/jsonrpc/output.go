@@ -46,6 +46,10 @@ func (o *output) failure(d envelope.Dialect, id []byte, err *envelope.Error) {
 
 // answer is a reply with what was answered, which is read to its end.
 func (o *output) answer(d envelope.Dialect, id []byte, a *passthrough.Answer) {
+	if a.Failed && d == envelope.InBatch {
+		o.zebrasError(d, id, a)
+		return
+	}
 	o.buf = envelope.AppendHead(o.buf, d, id, a.Failed)
 	tail := envelope.AppendTail(nil, d, a.Failed)
 	if o.single && a.Size >= 0 {
@@ -73,6 +77,17 @@ func (o *output) answer(d envelope.Dialect, id []byte, a *passthrough.Answer) {
 	if len(o.buf) >= replyChunk {
 		o.flush()
 	}
+}
+
+// zebrasError is a reply with an error object of Zebra's, which is short.
+func (o *output) zebrasError(d envelope.Dialect, id []byte, a *passthrough.Answer) {
+	object, err := io.ReadAll(a.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	o.buf = envelope.AppendHead(o.buf, d, id, true)
+	o.buf = envelope.AppendError(o.buf, d, object)
+	o.buf = envelope.AppendTail(o.buf, d, true)
 }
 
 // finish sends what is left.

@@ -232,7 +232,7 @@ func (s *Server) reply(ctx context.Context, out *output, req envelope.Request, r
 	}()
 	if refusal != nil {
 		code = refusal.Code
-		out.failure(envelope.Plain, req.ID, refusal)
+		out.failure(req.Dialect, req.ID, refusal)
 		return
 	}
 	m, known := s.methods[req.Method]

@@ -109,7 +109,7 @@ func TestRelayedWords(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"getinfo"}`:                                                               "getinfo  false",
 		`{"jsonrpc":"2.0","id":1,"method":"getinfo","params":null}`:                                                 "getinfo  false",
 		`{"more":{"method":"stop"},"params":[ 1.0 ,"a\u0041"],"method":"get\u0069nfo","id":"\n\"","jsonrpc":"2.0"}`: "getinfo [ 1.0 ,\"a\\u0041\"] false",
-		`{"id":1,"method":"getblock","params":{"hash_or_height":"1","x":1e400}}`:                                    `getblock {"hash_or_height":"1","x":1e400} true`,
+		`{"jsonrpc":"2.0","id":1,"method":"getblock","params":{"hash_or_height":"1","x":1e400}}`:                    `getblock {"hash_or_height":"1","x":1e400} true`,
 		`{"jsonrpc":"1.0","id":1,"method":"getblockhash","params":["1"]}`:                                           `getblockhash ["1"] false`,
 		`{"jsonrpc":"2.0","id":1,"method":"getblockhash","params":[2147483648]}`:                                    "getblockhash [2147483648] false",
 	} {

@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -20,13 +21,37 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("code %d: %s", e.Code, e.Message)
 }
 
-// Append writes the members in Zebra's order, which is alphabetical.
-func (e *Error) Append(dst []byte) []byte {
+// append writes the members. Zebra has them in the order of the alphabet, but in batches in the order of its JSON-RPC library.
+func (e *Error) append(dst []byte, d Dialect) []byte {
 	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
-	if e.Data != "" {
-		dst = AppendString(append(dst, `,"data":`...), e.Data)
+	data := func() {
+		if e.Data != "" {
+			dst = AppendString(append(dst, `,"data":`...), e.Data)
+		}
+	}
+	if d != InBatch {
+		data()
 	}
 	dst = AppendString(append(dst, `,"message":`...), e.Message)
+	if d == InBatch {
+		data()
+	}
+	return append(dst, '}')
+}
+
+// AppendError appends an error object of Zebra's, which was answered outside of a batch.
+func AppendError(dst []byte, d Dialect, object []byte) []byte {
+	var members map[string]json.RawMessage
+	if d != InBatch || json.Unmarshal(object, &members) != nil {
+		return append(dst, object...)
+	}
+	code, message, data := members["code"], members["message"], members["data"]
+	if code == nil || message == nil || data == nil || len(members) > 3 {
+		return append(dst, object...)
+	}
+	dst = append(append(dst, `{"code":`...), code...)
+	dst = append(append(dst, `,"message":`...), message...)
+	dst = append(append(dst, `,"data":`...), data...)
 	return append(dst, '}')
 }
 
@@ -34,7 +59,7 @@ func (e *Error) Append(dst []byte) []byte {
 func AppendReply(dst []byte, d Dialect, id, result []byte, err *Error) []byte {
 	dst = AppendHead(dst, d, id, err != nil)
 	if err != nil {
-		dst = err.Append(dst)
+		dst = err.append(dst, d)
 	} else {
 		dst = append(dst, result...)
 	}
@@ -44,7 +69,7 @@ func AppendReply(dst []byte, d Dialect, id, result []byte, err *Error) []byte {
 // AppendHead appends what comes before the result, or before the error when the call has failed.
 func AppendHead(dst []byte, d Dialect, id []byte, failed bool) []byte {
 	switch d {
-	case Plain:
+	case Plain, InBatch:
 		dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	case One:
 		dst = append(dst, `{"jsonrpc":"1.0","id":`...)
@@ -55,15 +80,18 @@ func AppendHead(dst []byte, d Dialect, id []byte, failed bool) []byte {
 	if !failed {
 		return append(dst, `,"result":`...)
 	}
-	if d != Plain {
+	if d.old() {
 		dst = append(dst, `,"result":null`...)
 	}
 	return append(dst, `,"error":`...)
 }
 
+// old tells whether replies have both a result and an error.
+func (d Dialect) old() bool { return d == One || d == Bitcoind }
+
 // AppendTail appends what comes after the result or the error.
 func AppendTail(dst []byte, d Dialect, failed bool) []byte {
-	if d != Plain && !failed {
+	if d.old() && !failed {
 		dst = append(dst, `,"error":null`...)
 	}
 	return append(dst, '}')

@@ -141,7 +141,7 @@ func joinReplies(replies [][]byte) []byte {
 // execute runs one call and returns its reply, which lives in b.reply, and the fault that it met.
 func (n *Node) execute(r *http.Request, b *buffers, req envelope.Request, err *rpcError) ([]byte, *Fault) {
 	if err != nil {
-		return envelope.AppendReply(b.reply[:0], envelope.Plain, req.ID, nil, err), nil
+		return envelope.AppendReply(b.reply[:0], req.Dialect, req.ID, nil, err), nil
 	}
 	c := Call{Method: req.Method, Params: req.Params, chain: n.count(req.Method)}
 	if n.opts.Observe != nil {
