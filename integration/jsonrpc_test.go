@@ -78,6 +78,7 @@ func TestJSONRPCAsZebra(t *testing.T) {
 			}
 			compare := func(name string, questions []jsonrpctest.Question) {
 				t.Run(name, func(t *testing.T) {
+					t.Logf("%d questions", len(questions))
 					for _, q := range questions {
 						if err := jsonrpctest.Compare(t.Context(), n.jsonRPC(), ours, q); err != nil {
 							t.Error(err)
@@ -101,18 +102,20 @@ func TestJSONRPCAsZebra(t *testing.T) {
 	}
 }
 
-// batches puts the questions of version 2.0 into arrays of 50.
+// batches puts the questions of version 2.0 into arrays of 50. Two numbers are left out that Zebra spells anew in single requests, as we
+// send all: the error names another place in the text then.
 func batches(questions []jsonrpctest.Question) (list []jsonrpctest.Question) {
 	for part := range slices.Chunk(questions, 50) {
 		var bodies, changing []string
+		unordered := false
 		for i, q := range part {
-			if strings.HasPrefix(q.Body, `{"jsonrpc":"2.0"`) && len(q.Body) < 10_000 {
+			if strings.HasPrefix(q.Body, `{"jsonrpc":"2.0"`) && len(q.Body) < 10_000 && !strings.Contains(q.Body, "18446744073709551616") && !strings.Contains(q.Body, "[-0]") {
 				bodies = append(bodies, strings.Replace(q.Body, `"id":1,`, fmt.Sprintf(`"id":%d,`, i), 1))
-				changing = append(changing, q.Changing...)
+				changing, unordered = append(changing, q.Changing...), unordered || q.Unordered
 			}
 		}
 		q := jsonrpctest.Body("[" + strings.Join(bodies, ",") + "]")
-		q.Changing = changing
+		q.Changing, q.Unordered = changing, unordered
 		list = append(list, q)
 	}
 	return list

@@ -97,7 +97,7 @@ func (s *Server) getBlockHash(ctx context.Context, params json.RawMessage) (*pas
 		return nil, nil
 	}
 	index, err := strconv.ParseInt(string(list[0]), 10, 32)
-	if err != nil {
+	if err != nil || string(list[0]) == "-0" { // which is no integer to Zebra
 		return nil, nil
 	}
 	view, err := s.options.Source.View(ctx)

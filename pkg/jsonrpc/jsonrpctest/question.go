@@ -5,6 +5,7 @@ package jsonrpctest
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,8 @@ type Question struct {
 	Verb, ContentType, Body string
 	// Changing are members of the answer whose values are other ones each time; their values are not compared.
 	Changing []string
+	// Unordered: the members of objects come in another order each time.
+	Unordered bool
 }
 
 // Call is a JSON-RPC 2.0 question. Params is JSON text; "" leaves it out.
@@ -90,7 +93,7 @@ func Compare(ctx context.Context, zebra, server Server, q Question) error {
 	if err != nil {
 		return err
 	}
-	if a, b := want.text(q.Changing), got.text(q.Changing); a != b {
+	if a, b := want.text(q), got.text(q); a != b {
 		at := 0
 		for at < min(len(a), len(b)) && a[at] == b[at] {
 			at++
@@ -102,14 +105,32 @@ func Compare(ctx context.Context, zebra, server Server, q Question) error {
 }
 
 // text is the whole answer in one text, without the values that change.
-func (a Answer) text(changing []string) string {
+func (a Answer) text(q Question) string {
 	if a.Closed {
 		return "closed without a reply"
 	}
 	body := string(a.Body)
-	for _, name := range changing {
+	if q.Unordered {
+		body = sorted(body)
+	}
+	for _, name := range q.Changing {
 		value := regexp.MustCompile(`("` + regexp.QuoteMeta(name) + `"):("([^"\\]|\\.)*"|[^,\]}]*)`)
 		body = value.ReplaceAllString(body, `$1:…`)
 	}
 	return fmt.Sprintf("%d (%s) %s", a.Status, a.ContentType, body)
+}
+
+// sorted puts the members of all objects into the order of the alphabet; numbers keep their spelling.
+func sorted(text string) string {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var value any
+	if dec.Decode(&value) != nil {
+		return text
+	}
+	canonical, err := json.Marshal(value)
+	if err != nil {
+		return text
+	}
+	return string(canonical)
 }

@@ -144,6 +144,7 @@ func with(q Question, method string) Question {
 		"getpeerinfo":       {"pingtime", "pingwait", "lastrecv"},
 		"getrawmempool":     {"time"},
 	}[method]
+	q.Unordered = method == "getrawmempool"
 	return q
 }
 

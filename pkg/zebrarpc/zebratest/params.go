@@ -128,6 +128,9 @@ func (p *params) required(name string) (json.RawMessage, bool) {
 }
 
 func (p *params) bounded(raw json.RawMessage, rust string, low, high int64) int64 {
+	if string(raw) == "-0" { // no integer to Zebra's JSON library
+		raw = json.RawMessage("-0.0")
+	}
 	v, err := strconv.ParseInt(string(raw), 10, 64)
 	if _, tooBig := strconv.ParseUint(string(raw), 10, 64); err != nil && tooBig != nil {
 		p.mismatch(raw, rust)
