@@ -17,16 +17,12 @@ import (
 	"testing/iotest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc/jsonrpctest"
 	"github.com/zsidecar/zsidecar/pkg/passthrough"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // askFunc is a Node that is a function.
 type askFunc func(ctx context.Context, method string, params []byte, costly bool) (*passthrough.Answer, error)
