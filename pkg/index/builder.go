@@ -65,7 +65,7 @@ type Builder struct {
 // NewBuilder returns a Builder; Run does the work.
 func NewBuilder(s *Store, n Node, o BuilderOptions) *Builder {
 	o = o.withDefaults(s)
-	b := &Builder{store: s, node: n, o: o, log: o.Logger}
+	b := &Builder{store: s, node: n, o: o, log: o.Logger, recent: recentBatch{short: s.o.shortFrame()}}
 	b.note(StateWaiting, nil)
 	return b
 }

@@ -165,7 +165,9 @@ func TestCorruptRecentRows(t *testing.T) {
 func TestRecentRowLostAtRunTime(t *testing.T) {
 	t.Parallel()
 	blocks := newForge().extend(t, nil, 60)
-	s := open(t, t.TempDir(), small())
+	o := small()
+	o.shortFrames = 1
+	s := open(t, t.TempDir(), o)
 	build(t, s, newFakeNode(blocks[:40]))
 	if err := s.apply(&batch{deletes: [][]byte{recentKey(blocks[36].ID).bytes()}}, s.state); err != nil {
 		t.Fatal(err)
@@ -188,6 +190,45 @@ func TestRecentRowLostAtRunTime(t *testing.T) {
 	}
 	build(t, s, newFakeNode(blocks))
 	expectChain(t, s, blocks)
+}
+
+// TestShortFramesStayInMemory: whoever needs no more of a recent block than its frame does not have its row read, while the frame is
+// short: those that were connected and those that were there at the start.
+func TestShortFramesStayInMemory(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 60)
+	dir, lost := t.TempDir(), blocks[36]
+	o := small()
+	o.shortFrames = int(o.SealDepth) * (len(lost.Shielded) + 40) // some of the recent blocks have longer ones
+	s := open(t, dir, o)
+	build(t, s, newFakeNode(blocks[:38]))
+	closeAndCheck(t, s)
+	s = open(t, dir, o)
+	build(t, s, newFakeNode(blocks[:40]))
+	longer := 0
+	for i, b := range s.current.Load().recent {
+		if b.short == nil != (int(b.frame) > s.o.shortFrame()) {
+			t.Errorf("recent block %d: a frame of %d bytes, %d of them in memory", i, b.frame, len(b.short))
+		}
+		if b.short == nil {
+			longer++
+		}
+	}
+	if longer == 0 {
+		t.Error("no frame is longer")
+	}
+	if err := s.apply(&batch{deletes: [][]byte{recentKey(lost.ID).bytes()}}, s.state); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range projections {
+		for _, c := range [][2]chain.Height{{36, 36}, {34, 39}, {39, 34}, {0, 39}, {39, 0}} {
+			got, err := read(t, openView(t, s), c[0], c[1], p)
+			if p.NeedsTransparent() != (err != nil) || err == nil && !bytes.Equal(got, want(t, blocks, c[0], c[1], p)) {
+				t.Errorf("%s, blocks %d to %d: %v, or other bytes", name, c[0], c[1], err)
+			}
+		}
+	}
+	build(t, s, newFakeNode(blocks)) // which has the lost row fetched again
 }
 
 // TestDamagedMeta: an index without its state is of no use, and says so.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -159,9 +160,13 @@ type recentRow struct {
 	column []byte // the transparent column, chain.Block.Transparent
 }
 
-// info is what is kept of the row in memory.
-func (r recentRow) info(hash chain.Hash) recentBlock {
-	return recentBlock{hash: hash, prev: r.prev, sizes: r.sizes, frame: uint32(len(r.frame)), columns: uint32(len(r.column))}
+// info is what is kept of the row in memory, with a copy of the frame if it has at most short bytes.
+func (r recentRow) info(hash chain.Hash, short int) recentBlock {
+	b := recentBlock{hash: hash, prev: r.prev, sizes: r.sizes, frame: uint32(len(r.frame)), columns: uint32(len(r.column))}
+	if len(r.frame) <= short {
+		b.short = bytes.Clone(r.frame)
+	}
+	return b
 }
 
 const recentHeaderLen = 52

@@ -237,7 +237,7 @@ func (s *Store) loadRecent(txn *badger.Txn, snap *snapshot) (unnamed [][]byte, e
 		_ = it.Item().Value(func(v []byte) error {
 			row, err := decodeRecentRow(v)
 			if err == nil {
-				found[chain.BlockID(key)] = row.info(key.Hash)
+				found[chain.BlockID(key)] = row.info(key.Hash, s.o.shortFrame())
 			}
 			return err // an unreadable row is one that is not found
 		})

@@ -51,6 +51,8 @@ type Options struct {
 	commitHook func(write func() error) error
 	// freeHook, when set, stands for the file system's word for its free bytes.
 	freeHook func() int64
+	// shortFrames is the memory in bytes for the frames of recent blocks; see shortFrame.
+	shortFrames int
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -61,6 +63,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MinFree = max(cmp.Or(o.MinFree, DefaultMinFree), 0)
 	o.TreeCheckEvery = cmp.Or(o.TreeCheckEvery, DefaultTreeCheckEvery)
 	o.TreeStates = cmp.Or(o.TreeStates, DefaultTreeStates)
+	o.shortFrames = cmp.Or(o.shortFrames, 4<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.SegmentBytes < 0 || o.SegmentBytes > maxSegmentBytes || o.SegmentBlocks < 0 || o.SegmentAge < 0 || o.TreeStates < 0 {
 		return o, fmt.Errorf("segments of %d bytes (at most %d), %d blocks and %v, and %d tree states: no limit may be negative",
@@ -68,6 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// shortFrame is the length up to which the frames of recent blocks are kept in memory: 3.8 kB with the default SealDepth.
+func (o *Options) shortFrame() int { return o.shortFrames / int(o.SealDepth) }
 
 // Badger's numbers. A transaction may hold 15 % of a memtable in keys and inlined values: 2.4 MiB here, see commitBytes.
 const (

@@ -159,20 +159,23 @@ func (r *runReader) recent(txn *badger.Txn) error {
 	if r.down {
 		end = max(r.last, snap.sealed.blocks)
 	}
-	find, done := r.finder(txn, end)
-	defer done()
+	var find func(key []byte, fn func([]byte) error) error // made for the first row that has to be read
 	var space [recentKeyLen]byte
 	for h := r.cur; ; h = r.step(h) {
 		b := snap.recentAt(h)
 		id := chain.BlockID{Height: h, Hash: b.hash}
 		before := *r.buf
-		err := find(recentKey(id).append(space[:0]), func(v []byte) error {
-			row, err := decodeRecentRow(v)
-			if err != nil {
-				return err
+		var err error
+		if b.short != nil && !r.p.NeedsTransparent() {
+			err = r.project(b.short, nil)
+		} else {
+			if find == nil {
+				var done func()
+				find, done = r.finder(txn, h, end)
+				defer done()
 			}
-			return r.project(row.frame, row.column)
-		})
+			err = find(recentKey(id).append(space[:0]), r.projectRow)
+		}
 		switch {
 		case err != nil && h != r.cur: // the run ends before it, and the next one says which height cannot be read
 			*r.buf = before
@@ -192,15 +195,23 @@ func (r *runReader) recent(txn *badger.Txn) error {
 	}
 }
 
-// finder returns how to find the rows from cur to end: one by one, or, since that costs microseconds each, with an iterator that steps
+func (r *runReader) projectRow(v []byte) error {
+	row, err := decodeRecentRow(v)
+	if err != nil {
+		return err
+	}
+	return r.project(row.frame, row.column)
+}
+
+// finder returns how to find the rows from h to end: one by one, or, since that costs microseconds each, with an iterator that steps
 // over the rows of other chains.
-func (r *runReader) finder(txn *badger.Txn, end chain.Height) (find func(key []byte, fn func([]byte) error) error, done func()) {
+func (r *runReader) finder(txn *badger.Txn, h, end chain.Height) (find func(key []byte, fn func([]byte) error) error, done func()) {
 	const few = 8
-	if max(r.cur, end)-min(r.cur, end) < few {
+	if max(h, end)-min(h, end) < few {
 		return func(key []byte, fn func([]byte) error) error { return readRow(txn, key, fn) }, func() {}
 	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixRecent), Reverse: r.down})
-	it.Seek(recentKey{Height: r.cur, Hash: r.view.snap.recentAt(r.cur).hash}.bytes())
+	it.Seek(recentKey{Height: h, Hash: r.view.snap.recentAt(h).hash}.bytes())
 	return func(key []byte, fn func([]byte) error) error {
 		for ; it.Valid(); it.Next() {
 			switch c := bytes.Compare(it.Item().Key(), key); {

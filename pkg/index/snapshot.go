@@ -43,6 +43,7 @@ type recentBlock struct {
 	hash, prev     chain.Hash
 	sizes          chain.TreeSizes
 	frame, columns uint32 // bytes of the row's two parts
+	short          []byte // the frame, unless it is long: then finding the row costs little beside copying it
 }
 
 // recentAt returns a recent block by height, which must be in sealed..tip.

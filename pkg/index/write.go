@@ -11,6 +11,7 @@ import (
 
 // recentBatch gathers consecutive blocks above the tip that are to be connected as recent rows.
 type recentBatch struct {
+	short  int      // Options.shortFrame
 	base   chainEnd // on which the first one stands
 	end    chainEnd
 	ids    []chain.BlockID
@@ -29,11 +30,8 @@ func (r *recentBatch) add(b *chain.Block, sizes chain.TreeSizes) {
 	row := r.buf[start:len(r.buf):len(r.buf)] // stays valid in the old array when a later block makes buf grow
 	r.ids = append(r.ids, b.ID)
 	r.rows = append(r.rows, row)
-	r.blocks = append(r.blocks, recentBlock{
-		hash: b.ID.Hash, prev: b.Prev, sizes: sizes,
-		frame:   uint32(len(row) - recentHeaderLen - len(b.Transparent)),
-		columns: uint32(len(b.Transparent)),
-	})
+	frame := row[recentHeaderLen : len(row)-len(b.Transparent)]
+	r.blocks = append(r.blocks, recentRow{prev: b.Prev, sizes: sizes, frame: frame, column: b.Transparent}.info(b.ID.Hash, r.short))
 	r.bytes += len(row)
 	r.end = chainEnd{blocks: b.ID.Height + 1, hash: b.ID.Hash, sizes: sizes}
 }
@@ -42,7 +40,7 @@ func (r *recentBatch) full() bool { return r.bytes >= commitBytes || len(r.rows)
 
 // reset empties the batch; base is the chain that the next block stands on.
 func (r *recentBatch) reset(base chainEnd) {
-	*r = recentBatch{base: base, end: base, ids: r.ids[:0], rows: r.rows[:0], buf: r.buf[:0]}
+	*r = recentBatch{short: r.short, base: base, end: base, ids: r.ids[:0], rows: r.rows[:0], buf: r.buf[:0]}
 }
 
 // connect commits the blocks of r on top of the tip.
