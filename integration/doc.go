@@ -8,7 +8,7 @@
 //	ZSIDECAR_PYTHON        path of a Python with grpcio and grpcio-tools, the second client stack; scripts/venv.sh prints one
 //	ZSIDECAR_WALLET        path of the wallet program; scripts/wallet.sh prints one, building it when needed (wallet/README.md)
 //	ZSIDECAR_WALLET_ALL    1 runs the wallet in every combination, and beside Zebra's own wallet server
-//	ZSIDECAR_SLOW          1 gives tests of patience their full length, up to three minutes
+//	ZSIDECAR_SLOW          1 gives tests of patience their full length, up to three minutes a case
 //	ZSIDECAR_COMPARE_ZEBRA 1 lists where Zebra's own wallet server differs from the conformance table (docs/protocol.md)
 //	ZSIDECAR_REQUIRE_REAL  1 turns every skip for a missing one of these into a failure (CI sets it)
 //	ZSIDECAR_CACHE         folder outside the checkout that keeps the mined fixture chain between runs
