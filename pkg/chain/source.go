@@ -21,6 +21,9 @@ var (
 	// ErrNode: the node answered, with something that nobody asked for or can use. Every error about a question to the node matches it,
 	// besides what else it may match.
 	ErrNode = errors.New("no usable answer from the node")
+	// ErrApart: what is served is known to be another chain than the node's, so that nothing of the node's belongs to it. It comes with
+	// ErrUnavailable, and ends when an operator has settled it.
+	ErrApart = errors.New("the node follows another chain")
 	// ErrBusy: too many expensive requests are waiting already.
 	ErrBusy = errors.New("too many requests are waiting")
 )

@@ -109,13 +109,14 @@ func (b *Builder) add(ctx context.Context, f chain.Fetched, tip chain.BlockID) e
 // gather makes rows of a block's bytes. A panic ends the attempt, and what was gathered with it.
 func (b *Builder) gather(block *chain.Block, add func()) error {
 	err := chain.Guard(func() error { add(); return nil })
-	var bug *chain.Panic
-	if errors.As(err, &bug) {
-		b.drop()
-		b.log.Error("a block made us panic", "height", block.ID.Height, "hash", block.ID.Hash, "err", err, "stack", string(bug.Stack))
-		return fmt.Errorf("gather block %s: %w", block.ID, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	b.drop()
+	if bug := (*chain.Panic)(nil); errors.As(err, &bug) {
+		b.log.Error("a block made us panic", "height", block.ID.Height, "hash", block.ID.Hash, "err", err, "stack", string(bug.Stack))
+	}
+	return fmt.Errorf("gather block %s: %w", block.ID, err)
 }
 
 // checkBlock checks that a block is the next one.

@@ -159,6 +159,9 @@ func (s *service) balance(ctx context.Context, addresses []string) (*walletrpc.B
 	if len(addresses) == 0 {
 		return &walletrpc.Balance{}, nil
 	}
+	if err := s.sameChain(ctx); err != nil {
+		return nil, err
+	}
 	value, err := costly(ctx, s.turns, func() (int64, error) { return s.addresses.node.AddressBalance(ctx, addresses) })
 	if err != nil {
 		return nil, err
@@ -238,6 +241,15 @@ func tipOf(ctx context.Context, source chain.Source) (chain.BlockID, error) {
 	}
 	defer view.Close()
 	return view.Tip()
+}
+
+// sameChain refuses what the node alone would answer while it is known to follow another chain than the one that is served. That it is
+// away shows when it is asked.
+func (s *service) sameChain(ctx context.Context) error {
+	if _, err := tipOf(ctx, s.source); errors.Is(err, chain.ErrApart) {
+		return err
+	}
+	return nil
 }
 
 // gone marks an error of sending as what it means.

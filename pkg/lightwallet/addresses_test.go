@@ -545,3 +545,29 @@ func TestAddressHeaders(t *testing.T) {
 	cancel()
 	eventually(t, "both have ended", func() bool { return s.Stats().Calls == 0 })
 }
+
+// While the node follows another chain than the one that is served, nothing is taken from it, and the text says so.
+func TestNodeOfAnotherChain(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, chain.TestNetwork)
+	s.source.apart = true
+	client := s.dial(t)
+	for name, call := range addressMethods(t, client) {
+		t.Log(name)
+		requireStatus(t, call(testAddress), codes.Unavailable, textApart)
+	}
+	if n := len(s.node.questions()); n != 0 {
+		t.Errorf("the node was asked %v", s.node.questions())
+	}
+	stream, err := client.GetMempoolTx(t.Context(), &walletrpc.GetMempoolTxRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	requireStatus(t, err, codes.Unavailable, textApart)
+	_, err = client.GetLatestBlock(t.Context(), &walletrpc.ChainSpec{})
+	requireStatus(t, err, codes.Unavailable, textApart)
+	if block, err := client.GetBlock(t.Context(), &walletrpc.BlockID{Height: 3}); err != nil || block.Height != 3 {
+		t.Errorf("a block of the index: %v, %v", block, err)
+	}
+}

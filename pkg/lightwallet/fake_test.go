@@ -30,6 +30,7 @@ type fakeSource struct {
 	blocks   []*walletrpc.CompactBlock // every pool, every transaction; the index is the height
 	runLen   int                       // blocks per run; 0 means 7
 	noTip    bool                      // blocks can be read, the tip is not known
+	apart    bool                      // and will not be, since the node has another
 	viewErr  error
 	before   func(ctx context.Context, run int) error                    // called before each run of an iteration
 	mangle   func(run int, f *chain.Frames)                              // changes what the source gives
@@ -58,6 +59,9 @@ func (v *fakeView) Close() { v.closed.Add(1) }
 func (v *fakeView) tip() chain.Height { return chain.Height(len(v.blocks) - 1) }
 
 func (v *fakeView) Tip() (chain.BlockID, error) {
+	if v.apart {
+		return chain.BlockID{}, fmt.Errorf("zebra at http://secret:1: %w: %w", chain.ErrUnavailable, chain.ErrApart)
+	}
 	if v.noTip {
 		return chain.BlockID{}, fmt.Errorf("zebra at http://secret:1: %w", chain.ErrUnavailable)
 	}

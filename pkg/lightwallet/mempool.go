@@ -37,6 +37,9 @@ func (s *service) GetMempoolTx(req *walletrpc.GetMempoolTxRequest, stream grpc.S
 	if err := sendHeader(stream); err != nil {
 		return err
 	}
+	if err := s.sameChain(ctx); err != nil {
+		return err
+	}
 	txs, err := s.mempool.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the mempool: %w", err)

@@ -19,6 +19,7 @@ import (
 const (
 	textInternal    = "internal error"
 	textUnavailable = "the node that knows the answer cannot be asked at present, try again later"
+	textApart       = "the node behind this server follows another chain than the one served here, which its operator has to settle: use another server meanwhile"
 	textReorged     = "the best chain changed while the answer was being sent, ask again"
 	textTooMany     = "one block has more results than the node gives in one answer"
 	textBusy        = "too many expensive requests are waiting, try again later"
@@ -78,6 +79,8 @@ func statusOf(ctx context.Context, err error) *status.Status {
 		return status.New(codes.ResourceExhausted, textTooMany)
 	case errors.Is(err, chain.ErrBusy):
 		return busyStatus()
+	case errors.Is(err, chain.ErrApart):
+		return status.New(codes.Unavailable, textApart)
 	case errors.Is(err, chain.ErrUnavailable),
 		errors.Is(err, chain.ErrNode),                                              // nonsense from the node is no answer, and no bug of ours
 		errors.As(err, &unreadable),                                                // whoever could answer in the store's place did not

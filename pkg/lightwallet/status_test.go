@@ -36,6 +36,7 @@ func TestStatusOf(t *testing.T) {
 		{"reorg", live, wrap(chain.ErrReorged), codes.Aborted, textReorged},
 		{"node away", live, wrap(chain.ErrUnavailable), codes.Unavailable, textUnavailable},
 		{"node away, and why", live, fmt.Errorf("%w: %w", chain.ErrUnavailable, errFake), codes.Unavailable, textUnavailable},
+		{"another chain", live, fmt.Errorf("%w: %w: %w", chain.ErrUnavailable, chain.ErrApart, errFake), codes.Unavailable, textApart},
 		{"nonsense from the node", live, fmt.Errorf("%w: %w", chain.ErrNode, errFake), codes.Unavailable, textUnavailable},
 		{"the node does not know", live, fmt.Errorf("%w: %w", chain.ErrNode, chain.ErrNotFound), codes.NotFound, textNotFound},
 		{"a corrupt store", live, wrap(&chain.UnreadableError{First: 3, Last: 9, Err: errFake}), codes.Unavailable, textUnavailable},

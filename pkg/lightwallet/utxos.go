@@ -79,6 +79,9 @@ func (s *service) utxos(ctx context.Context, req *walletrpc.GetAddressUtxosArg) 
 	if len(addresses) == 0 {
 		return func(func([]chain.Utxo, error) bool) {}, nil
 	}
+	if err := s.sameChain(ctx); err != nil {
+		return nil, err
+	}
 	// No chain reaches beyond MaxHeight, so that the cut changes nothing.
 	from := chain.Height(min(req.StartHeight, uint64(chain.MaxHeight)))
 	return s.addresses.node.AddressUtxos(ctx, addresses, from, req.MaxEntries), nil

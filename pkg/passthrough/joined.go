@@ -68,7 +68,7 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 	if apart == nil {
 		v.zebra, v.zebraErr = j.zebra.View(ctx)
 	} else {
-		v.zebraErr = fmt.Errorf("%w: %w", chain.ErrUnavailable, apart)
+		v.zebraErr = fmt.Errorf("%w: %w: %w", chain.ErrUnavailable, chain.ErrApart, apart)
 	}
 	switch {
 	case v.complete:

@@ -174,7 +174,7 @@ func TestJoinedApart(t *testing.T) {
 		node.set(other)
 		index.apart = errors.New("these are two chains")
 		v := mustView(t, j)
-		if tip, err := v.Tip(); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, index.apart) {
+		if tip, err := v.Tip(); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, chain.ErrApart) || !errors.Is(err, index.apart) {
 			t.Errorf("tip %v, %v", tip, err)
 		}
 		if g := read(t, v, 50, 80, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrUnavailable) || errors.Is(g.err, chain.ErrReorged) ||

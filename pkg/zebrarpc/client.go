@@ -280,6 +280,9 @@ func (c *Client) read(q *query, a *call, decode func(*fastjson.Parser) error) er
 	p := c.parsers.Get()
 	defer c.parsers.Put(p)
 	err := chain.Guard(func() error { return decode(p) })
+	if err == nil {
+		return c.answered(q, nil)
+	}
 	var bug *chain.Panic
 	if !errors.As(err, &bug) {
 		return c.answered(q, err)
