@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/fuzz.sh "${1:-10m}"
 ZSIDECAR_WALLET_ALL=1 scripts/real.sh -count=10 -timeout 5h
-ZSIDECAR_SLOW=1 go test -count=1 -timeout 40m -run 'TestConformancePatience$|TestStalledAddressReaders$|TestStopped|TestReorgUnderReaders$' ./integration
+ZSIDECAR_SLOW=1 scripts/real.sh -timeout 40m -run 'TestConformancePatience$|TestStalledAddressReaders$|TestStopped|TestReorgUnderReaders$'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp go.mod go.sum "$work/"
