@@ -34,7 +34,7 @@ const (
 	// throttleFloor and throttleShare say how much bulk is in flight beside an urgent call before more is started:
 	// max(throttleFloor, limit/throttleShare). Never nothing, so that urgent calls without end do not starve bulk.
 	throttleFloor = 2
-	throttleShare = 4
+	throttleShare = 8
 
 	// permitWait is how long an interactive call waits for its turn.
 	permitWait = 10 * time.Second

@@ -235,14 +235,14 @@ func TestInteractiveFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.want(t, "an urgent call came", flows, 16)
-	for range 12 {
+	for range 14 {
 		b.end(f, nil)
 	}
-	b.want(t, "bulk starts nothing above a quarter", flows, 4)
+	b.want(t, "bulk starts nothing above an eighth", flows, 2)
 	for range 5 {
 		b.end(f, nil)
 	}
-	b.want(t, "but it goes on", flows, 4)
+	b.want(t, "but it goes on", flows, 2)
 	b.release(urgent)
 	b.collect()
 	b.want(t, "the urgent call has ended", flows, 16)
@@ -394,7 +394,7 @@ func TestTipPollDoesNotThrottle(t *testing.T) {
 	if p.bulkLimit() != 16 {
 		t.Errorf("bulk limit %d", p.bulkLimit())
 	}
-	for limit, want := range map[int]int{1: 1, 2: 2, 3: 2, 8: 2, 12: 3, 48: 12} {
+	for limit, want := range map[int]int{1: 1, 2: 2, 3: 2, 8: 2, 24: 3, 48: 6} {
 		p := newPermits(limit, DefaultReadAhead)
 		if err := p.acquire(t.Context(), urgent, time.Second); err != nil {
 			t.Fatal(err)
