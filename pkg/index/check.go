@@ -192,11 +192,10 @@ func checkDB(ctx context.Context, db *badger.DB, o CheckOptions) (Report, error)
 // openForCheck opens the database for reading. One that was not closed has logs of its memory tables to replay first, for which Badger
 // wants to write.
 func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, err error) {
-	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
-	if err != nil {
+	if recovered, err = leftLogs(dir); err != nil {
 		return nil, false, err
 	}
-	if recovered = len(logs) > 0; recovered {
+	if recovered {
 		if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
 			return nil, false, err
 		}

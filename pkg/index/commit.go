@@ -19,6 +19,7 @@ const (
 
 	commitSegmentBytes = 8 << 20 // of rows of segments; ADR 4 has the measurements
 	commitSegments     = 16
+	tornSegments       = 2 * commitSegments // are verified when the database had not been closed
 )
 
 // batch is what one transaction writes. Keys and values must stay as they are until it is committed.

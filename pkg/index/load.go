@@ -12,7 +12,7 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-// load reads what must be in memory, and publishes the first snapshot.
+// load reads what must be in memory, and publishes the first snapshot of what can be read.
 func (s *Store) load() error {
 	txn := s.db.NewTransactionAt(latest, false)
 	defer txn.Discard()
@@ -38,6 +38,9 @@ func (s *Store) load() error {
 	s.complete.Store(s.state.complete)
 	s.garbage = slices.Concat(garbage, rows, unusable)
 	s.publish(snap, nil)
+	if err := s.cutTornEnd(); err != nil {
+		return err
+	}
 	return s.deleteUnnamed()
 }
 
@@ -277,4 +280,47 @@ func (s *Store) deleteUnnamed() error {
 		}
 	}
 	return nil
+}
+
+// cutTornEnd cuts the newest blocks off from the first segment that cannot be read, if it is at the end of the chain, or near the end after
+// the process was killed or the power failed: a disk leaves that which had not written what it said it had. A full disk, or a commit that
+// fails, puts the cut off: until then these heights count as not indexed.
+func (s *Store) cutTornEnd() error {
+	segments := s.current.Load().segments
+	from, end := len(segments), len(segments)
+	for i := end - 1; i >= 0 && (i == from-1 || s.killed && end-i <= tornSegments); i-- {
+		if s.verify(segments[i]) != nil {
+			from = i
+		}
+	}
+	if from == end {
+		return nil
+	}
+	first := segments[from].first
+	log := s.o.Logger.With("from", first, "to", s.state.top.blocks-1)
+	err := s.cut(first)
+	if errors.Is(err, ErrUnusable) {
+		return err
+	}
+	if err != nil {
+		log.Warn("the newest blocks of the index are damaged, and stay so for now", "error", err)
+		return nil
+	}
+	s.corrupt.Store(0)
+	for _, g := range segments[:from] {
+		if g.corrupt.Load() != nil {
+			s.corrupt.Add(1)
+		}
+	}
+	log.Warn("the newest blocks of the index were damaged: they are fetched again")
+	return nil
+}
+
+// verify reads both rows of a segment, and verifies what was not verified yet.
+func (s *Store) verify(g *segment) error {
+	txn := s.db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	return s.withSegment(txn, g, func(segmentRow) error {
+		return s.withTransparent(txn, g, func(transparentRow) error { return nil })
+	})
 }

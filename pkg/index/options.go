@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -53,6 +55,8 @@ type Options struct {
 	freeHook func() int64
 	// shortFrames is the memory in bytes for the frames of recent blocks; see shortFrame.
 	shortFrames int
+	// badgerHook, when set, changes Badger's options: tests make its files small.
+	badgerHook func(badger.Options) badger.Options
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -84,7 +88,7 @@ const (
 )
 
 func badgerOptions(dir string, o Options) badger.Options {
-	return badger.DefaultOptions(dir).
+	b := badger.DefaultOptions(dir).
 		WithLogger(badgerLogger{o.Logger}).
 		WithSyncWrites(true). // one fsync per commit; without it a power cut could keep a row's key and lose its segment
 		WithMemTableSize(memTableSize).
@@ -98,6 +102,33 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
 		WithMetricsEnabled(false)
+	if o.badgerHook != nil {
+		b = o.badgerHook(b)
+	}
+	return b
+}
+
+// leftLogs tells whether the database in dir was not closed: then there are logs of its memory tables. Logs without a byte, such as a
+// process leaves that is killed right after it has created one, are removed: Badger would take them for logs that it has made this moment,
+// and refuse to open.
+func leftLogs(dir string) (left bool, err error) {
+	for _, pattern := range []string{"*.vlog", "*.mem"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return false, err
+		}
+		left = len(paths) > 0
+		for _, path := range paths {
+			info, err := os.Stat(path)
+			if err == nil && info.Size() == 0 {
+				err = os.Remove(path)
+			}
+			if err != nil {
+				return false, fmt.Errorf("look for empty logs: %w", err)
+			}
+		}
+	}
+	return left, nil
 }
 
 // badgerLogger sends Badger's lines to slog, one level lower than Badger thinks they deserve, since the store reports what matters.

@@ -16,10 +16,11 @@ import (
 
 // Store is the index in one directory. It is a chain.Source for any number of goroutines; its one writer is a Builder.
 type Store struct {
-	dir  string
-	o    Options
-	lock *os.File
-	db   *badger.DB
+	dir    string
+	o      Options
+	lock   *os.File
+	db     *badger.DB
+	killed bool // the database had not been closed when it was opened
 
 	// gate is held for reading while Badger is, and for writing by Close, since Badger unmaps its files.
 	gate   sync.RWMutex
@@ -50,7 +51,8 @@ const latest = math.MaxUint64
 
 // Open opens the index in dir, creating both as needed. It fails with ErrLocked, ErrOtherNetwork, ErrFormat, ErrDiskFull or
 // ErrTooManyFiles, each saying what to do.
-// Rows that the tip does not name are deleted, and whatever recent rows a torn write left unreadable: the Builder fetches them again.
+// Rows that the tip does not name are deleted, and so are the newest ones if a torn write left some of them unreadable: the Builder
+// fetches them again.
 // The caller closes the Store.
 func Open(dir string, o Options) (*Store, error) {
 	o, err := o.withDefaults()
@@ -80,23 +82,29 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // openBadger opens the database of a locked directory, and gives the lock back when it cannot. The Store has nothing in memory yet.
-func openBadger(dir string, lock *os.File, o Options) (*Store, error) {
+func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
+	defer func() {
+		if err != nil {
+			lock.Close()
+			err = fmt.Errorf("open index %s: %w", dir, err)
+		}
+	}()
 	if err := checkOpening(dir, o.freeHook); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+		return nil, err
+	}
+	killed, err := leftLogs(dir)
+	if err != nil {
+		return nil, err
 	}
 	if err := refuseFormat(dir, o); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+		return nil, err
 	}
 	db, err := badger.OpenManaged(badgerOptions(dir, o))
 	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("open index %s: %w: if this does not go away, delete the directory: all of it can be built again", dir, err)
+		return nil, fmt.Errorf("%w: if this does not go away, delete the directory: all of it can be built again", err)
 	}
-	s := &Store{dir: dir, o: o, lock: lock, db: db, version: db.MaxVersion()}
-	db.SetDiscardTs(s.version)
-	return s, nil
+	db.SetDiscardTs(db.MaxVersion())
+	return &Store{dir: dir, o: o, lock: lock, db: db, version: db.MaxVersion(), killed: killed}, nil
 }
 
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
