@@ -59,6 +59,14 @@ regtest:
 integration:
     scripts/real.sh
 
+# the Dockerfile, the compose files, the unit and the manifests: linted, and run
+deploy:
+    scripts/deploy.sh
+
+# what the program is made of, as CycloneDX JSON
+sbom FILE="sbom.json":
+    go tool -modfile=tools/go.mod cyclonedx-gomod app -json -licenses -main cmd/zsidecar -output {{FILE}} .
+
 # check an index
 fsck DIR:
     go run ./cmd/zsidecar check {{DIR}}

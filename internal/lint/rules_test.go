@@ -41,6 +41,7 @@ func rooms() []room {
 		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "proto", "cmd/zsidecar/internal/demo"}},
 		{"cmd/zsidecar/internal/demo", []string{
 			"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "proto", "cmd/zsidecar"}},
+		{"deploy", nil},
 		{"integration", nil},
 		{"internal", nil},
 		{"scripts", nil},
