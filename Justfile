@@ -27,9 +27,9 @@ test:
 race:
     scripts/race.sh
 
-# every fuzz target for TIME
-fuzz TIME="10s":
-    scripts/fuzz.sh {{TIME}}
+# every fuzz target whose name matches PATTERN, for TIME
+fuzz TIME="10s" PATTERN="^Fuzz":
+    scripts/fuzz.sh {{TIME}} '{{PATTERN}}'
 
 # all benchmarks once
 bench PATTERN=".":
@@ -75,6 +75,6 @@ fsck DIR:
 tidy:
     go mod tidy && cd tools && go mod tidy
 
-# what takes too long for every change
+# what takes too long for every change; its figures are in nightly.txt
 nightly:
     scripts/nightly.sh

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -93,8 +94,8 @@ func (n *restlessNode) step(t *testing.T) {
 	n.change(t, func(c *zebratest.Chain) (chain.Height, error) {
 		tip := c.Tip().Height
 		switch dice := n.rng.IntN(100); {
-		case dice < 4:
-			return tip, c.Extend(100+n.rng.IntN(300), zebratest.Small)
+		case dice < 2:
+			return tip, c.Extend(50+n.rng.IntN(100), zebratest.Small)
 		case dice < 60 || tip+restlessDepth <= n.highest:
 			return tip, c.Extend(1+n.rng.IntN(3), zebratest.Mixed)
 		}
@@ -241,7 +242,7 @@ func (k *killer) whileClosing(t *testing.T) {
 // whileBehind lets the node get far ahead before the start, so that whole segments are built.
 func (k *killer) whileBehind(t *testing.T) {
 	k.node.change(t, func(c *zebratest.Chain) (chain.Height, error) {
-		return c.Tip().Height, c.Extend(1000+k.rng.IntN(2000), zebratest.Small)
+		return c.Tip().Height, c.Extend(500+k.rng.IntN(1000), zebratest.Small)
 	})
 	k.serve(t)
 	k.wait(400 * time.Millisecond)
@@ -251,9 +252,12 @@ func (k *killer) whileBehind(t *testing.T) {
 // requirePrefix checks the index: everything in it fits together, and its tip is a block that the node has had.
 func (k *killer) requirePrefix(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(program(t), "check", "--json", "--data-dir", k.c.dataDir).Output()
+	var complaint strings.Builder
+	check := exec.Command(program(t), "check", "--json", "--data-dir", k.c.dataDir)
+	check.Stderr = &complaint
+	out, err := check.Output()
 	if err != nil {
-		t.Fatalf("zsidecar check: %v\n%s", err, out)
+		t.Fatalf("zsidecar check: %v\n%s%s", err, out, complaint.String())
 	}
 	var report struct {
 		Height int64  `json:"height"`
