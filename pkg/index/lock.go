@@ -3,8 +3,10 @@ package index
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,4 +30,28 @@ func lockDir(dir string, flags int) (*os.File, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return f, nil
+}
+
+// notWritable says whose folder it is that this process may not write to, and what to do. Other errors stay as they are.
+func notWritable(dir string, err error) error {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: mount the file system for writing, or name another data directory", err)
+	case !errors.Is(err, fs.ErrPermission):
+		return err
+	}
+	info, statErr := os.Stat(dir)
+	for statErr != nil && dir != filepath.Dir(dir) { // a folder above is the one that refuses
+		dir = filepath.Dir(dir)
+		info, statErr = os.Stat(dir)
+	}
+	if statErr != nil {
+		return err
+	}
+	owner := "another"
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		owner = fmt.Sprintf("user %d", st.Uid)
+	}
+	return fmt.Errorf("%w: %s belongs to %s with mode %#o, and this process is user %d: give it the folder (chown), or name another data directory",
+		err, dir, owner, info.Mode().Perm(), os.Getuid())
 }

@@ -60,14 +60,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("open index: %w", err)
+		return nil, fmt.Errorf("open index: %w", notWritable(dir, err))
 	}
 	if err := checkFiles(dir, badgerFiles); err != nil { // the lock is a file too
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	lock, err := lockDir(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, err
+		return nil, notWritable(dir, err)
 	}
 	s, err := openBadger(dir, lock, o)
 	if err != nil {
