@@ -83,6 +83,28 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 	case "getinfo":
 		return n.appendInfo(dst, c.chain), nil
 	}
+	return n.callAboutNode(dst, w, c)
+}
+
+// callAboutNode executes calls that have little to do with the chain.
+func (n *Node) callAboutNode(dst []byte, w *workshop, c Call) ([]byte, *rpcError) {
+	switch c.Method {
+	case "getblocksubsidy":
+		return n.getBlockSubsidy(dst, c)
+	case "getmempoolinfo":
+		return n.getMempoolInfo(dst, c)
+	case "getmininginfo":
+		return n.getMiningInfo(dst, w, c)
+	case "getnetworkhashps", "getnetworksolps":
+		return n.getNetworkSolPS(dst, c)
+	case "getnetworkinfo":
+		return n.appendNetworkInfo(dst), nil
+	case "validateaddress":
+		return n.validateAddress(dst, c)
+	}
+	if answer, known := constants()[c.Method]; known {
+		return append(dst, answer...), nil
+	}
 	return dst, envelope.ErrUnknownMethod
 }
 

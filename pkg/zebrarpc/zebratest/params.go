@@ -92,11 +92,19 @@ func (p *params) integer(name, rust string, low, high int64) int64 {
 
 // verbosity reads an optional u8.
 func (p *params) verbosity(name string, otherwise int64) int64 {
+	if v, ok := p.optionalInteger(name, "u8", 0, math.MaxUint8); ok {
+		return v
+	}
+	return otherwise
+}
+
+// optionalInteger reads an integer that may be left out, or null.
+func (p *params) optionalInteger(name, rust string, low, high int64) (v int64, ok bool) {
 	raw := p.next(name)
 	if p.err != nil || raw == nil || string(raw) == "null" {
-		return otherwise
+		return 0, false
 	}
-	return p.bounded(raw, "u8", 0, math.MaxUint8)
+	return p.bounded(raw, rust, low, high), true
 }
 
 // flag reads an optional boolean.

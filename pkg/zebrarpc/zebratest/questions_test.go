@@ -158,3 +158,31 @@ func blockQuestions(ref string) []question {
 	}
 	return append(list, call("getblock", `{"hash_or_height":"`+ref+`","verbosity":0}`), call("getblockheader", `{"hashOrHeight":"`+ref+`"}`))
 }
+
+// nodeQuestions ask what has little to do with the chain. How many solutions a second there are is not modelled, so that is asked for in
+// an object, whose members may be compared by type.
+func nodeQuestions() []question {
+	var list []question
+	for _, method := range []string{
+		"getdeprecationinfo", "getdifficulty", "getpeerinfo", "getstandardfee", "ping", "getnetworkinfo", "getmempoolinfo", "getmininginfo",
+	} {
+		list = append(list, call(method, ""), call(method, `[]`), call(method, `["extra"]`), call(method, `{"a":1}`), call(method, `7`))
+	}
+	for _, method := range []string{"getblocksubsidy", "getnetworksolps", "getnetworkhashps"} {
+		for _, params := range []string{`["1"]`, `[1.5]`, `[true]`, `[[1]]`, `[4294967296]`, `5`} {
+			list = append(list, call(method, params))
+		}
+	}
+	for _, params := range []string{``, `[]`, `[null]`, `[1]`, `{"height":1}`, `{}`} {
+		list = append(list, call("getblocksubsidy", params))
+	}
+	list = append(list, call("getnetworksolps", `[1,"x"]`), call("getblocksubsidy", `[-1]`))
+	const script, tex, main = "t2SRyAR26tXTnZHfpa3jPqeyYmxCbAZxUnh", "texregtest1vk37d06xel8t7kjvl6htu8js0y6fhkqjnerx00", "t1Hsc1LR8yKnbbe3twRp88p6vFfC5t7DLbs"
+	for _, address := range []string{transparentAddress, script, tex, main, saplingAddress, orchardAddress, "", "x", transparentAddress + "x"} {
+		list = append(list, call("validateaddress", `["`+address+`"]`))
+	}
+	for _, params := range []string{``, `[]`, `[null]`, `[5]`, `{"raw_address":"x"}`, `{"address":"x"}`} {
+		list = append(list, call("validateaddress", params))
+	}
+	return list
+}

@@ -202,6 +202,7 @@ func notModelled() map[string]bool {
 		"chainSupply.chainValue", "chainSupply.chainValueZat", "chainSupply.monitored",
 		"valuePools[].chainValue", "valuePools[].chainValueZat", "valuePools[].monitored",
 		"valuePools[].valueDelta", "valuePools[].valueDeltaZat",
+		"currentblocksize", "networksolps", "networkhashps", "miner", "totalblocksubsidy",
 	} {
 		byType[".result."+name] = true
 	}
@@ -241,13 +242,14 @@ func TestShapesMatchZebrad(t *testing.T) {
 	t.Run("versions", func(t *testing.T) { compareNodes(t, z, sim, versionQuestions()) })
 	t.Run("wrong", func(t *testing.T) { compareNodes(t, z, sim, wrongQuestions()) })
 	t.Run("right", func(t *testing.T) { compareNodes(t, z, sim, rightQuestions(t, c)) })
+	t.Run("node", func(t *testing.T) { compareNodes(t, z, sim, nodeQuestions()) })
 	t.Run("addresses", func(t *testing.T) { compareNodes(t, z, sim, addressQuestions()) })
 	t.Run("trees", func(t *testing.T) { compareTrees(t, z, sim, c.Tip()) })
 
 	if *update {
 		questions := slices.Concat(transportQuestions(), versionQuestions(), wrongQuestions(), positionQuestions(),
 			blockQuestions("0"), blockQuestions("1"), blockQuestions("9"), blockQuestions("-1"), blockQuestions(c.Tip().Hash.String()),
-			treeQuestions(c.Tip().Height), addressQuestions())
+			treeQuestions(c.Tip().Height), addressQuestions(), nodeQuestions())
 		record(t, z, c, questions)
 	}
 
