@@ -70,8 +70,10 @@ func testCurl(t *testing.T, n *node, ours jsonrpctest.Server, tip int, hash stri
 		t.Fatal(err)
 	}
 	curl := func(user, body string) string {
-		out, err := exec.Command("curl", "--silent", "--show-error", "--write-out", " %{http_code}", "--user", user,
-			"--data-binary", body, "-H", "content-type: text/plain;", ours.URL+"/").Output()
+		cmd := exec.Command("curl", "--silent", "--show-error", "--write-out", " %{http_code}", "--user", user,
+			"--data-binary", "@-", "-H", "content-type: text/plain;", ours.URL+"/")
+		cmd.Stdin = strings.NewReader(body)
+		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("curl: %v", err)
 		}
