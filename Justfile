@@ -39,6 +39,10 @@ bench PATTERN=".":
 bench-serve TIME="5x":
     go test -run '^$' -bench 'Serve|Fairness|Unary|Memory|NewBlock|Restart' -benchtime {{TIME}} ./integration
 
+# the 35,000 outputs of one address, beside a real zebrad: the first run mines them for some seven minutes
+bench-addresses TIME="3x":
+    ZSIDECAR_ZEBRAD="$(scripts/zebrad.sh)" go test -run '^$' -bench AddressOfMany -benchtime {{TIME}} ./integration
+
 # benchmarks against a git revision, through benchstat
 bench-compare REF PATTERN=".":
     scripts/bench-compare.sh {{REF}} '{{PATTERN}}'

@@ -59,10 +59,10 @@ type whereabouts struct {
 	BlockHash     string
 }
 
-func (e endpoint) locate(t *testing.T, id string) whereabouts {
+func locate(t *testing.T, a asker, id string) whereabouts {
 	t.Helper()
 	var w whereabouts
-	e.result(t, &w, "getrawtransaction", `["`+id+`",1]`)
+	resultOf(t, a, &w, "getrawtransaction", `["`+id+`",1]`)
 	return w
 }
 
@@ -71,26 +71,76 @@ func (w whereabouts) String() string {
 	return string(text)
 }
 
-// mempool is the verbose list without fees and times.
-func (e endpoint) mempool(t *testing.T) string {
+// mempoolOf is the verbose list without fees and times.
+func mempoolOf(t *testing.T, a asker) string {
 	t.Helper()
 	var list map[string]struct {
 		Size, Height, DescendantCount, DescendantSize *int
 		Depends                                       []string
 	}
-	e.result(t, &list, "getrawmempool", `[true]`)
+	resultOf(t, a, &list, "getrawmempool", `[true]`)
 	text, _ := json.Marshal(list) // of plain members
 	return string(text)
+}
+
+// journey is a transaction's way through the mempools of a real node, or of what one has answered, and of a simulated one.
+type journey struct {
+	real     asker
+	node     *Node // simulated
+	sim      endpoint
+	raw      []byte
+	id       string
+	coinbase string // txid of what it spends
+	mine     func() // makes both mine it, in the same block
+	orphan   func() // makes other blocks take that one's place
+}
+
+func (j *journey) run(t *testing.T) {
+	t.Helper()
+	tx, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(j.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.id = tx.ID.String()
+	send := call("sendrawtransaction", `["`+hex.EncodeToString(j.raw)+`"]`)
+	j.step(t, "before", false)
+	compareNodes(t, j.real, j.sim, []question{send})
+	j.step(t, "sent", true)
+	compareNodes(t, j.real, j.sim, []question{send})
+	j.mine()
+	j.step(t, "mined", true)
+	compareNodes(t, j.real, j.sim, []question{send})
+	compareNodes(t, j.real, j.sim, []question{call("sendrawtransaction", `["`+locate(t, j.real, j.coinbase).Hex+`"]`)})
+	j.orphan()
+	j.expectPlace(t, "on a side chain", j.id)
+}
+
+func (j *journey) step(t *testing.T, name string, found bool) {
+	t.Helper()
+	compareNodes(t, j.real, j.sim, append(transactionQuestions(j.id), transactionQuestions(j.coinbase)...))
+	if want, got := mempoolOf(t, j.real), mempoolOf(t, j.sim); got != want {
+		t.Errorf("%s: the mempool is %s, simulated %s", name, want, got)
+	}
+	j.expectPlace(t, name, j.coinbase)
+	if found {
+		j.expectPlace(t, name, j.id)
+	}
+}
+
+func (j *journey) expectPlace(t *testing.T, name, id string) {
+	t.Helper()
+	if want, got := locate(t, j.real, id).String(), locate(t, j.sim, id).String(); got != want {
+		t.Errorf("%s: %s is %s, simulated %s", name, id, want, got)
+	}
 }
 
 // TestMempoolMatchesZebrad takes a transaction through the mempools of a real node and a simulated one.
 func TestMempoolMatchesZebrad(t *testing.T) {
 	z := startZebrad(t)
 	z.mine(t, 110, anyoneCanSpend)
-	n := NewNode(z.copyChain(t), NodeOptions{CookieDir: t.TempDir()})
+	c := z.copyChain(t)
+	n := NewNode(c, NodeOptions{CookieDir: t.TempDir()})
 	start(t, n)
-	sim := endpoint{n.URL(), n.CookieFile()}
-
 	var block struct {
 		Tx []struct {
 			TxID string
@@ -103,58 +153,61 @@ func TestMempoolMatchesZebrad(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := spend(0x77190ad9, coinbase, block.Tx[0].Vout[0].ValueZat)
-	tx, err := chain.NewEncoder(chain.EncoderOptions{}).Transaction(raw)
-	if err != nil {
+	tape := newTape(t, z, c)
+	tape.recording.Raw, tape.recording.Coinbase = hexOf(raw), coinbase.String()
+	j := journey{real: tape, node: n, sim: endpoint{n.URL(), n.CookieFile()}, raw: raw, coinbase: coinbase.String()}
+	j.mine = func() {
+		z.mine(t, 1, transparentAddress)
+		n.SetChain(z.copyChain(t))
+		tape.recording.Mined = hexOf(rawBlock(t, n.Chain(), 111))
+	}
+	j.orphan = func() {
+		var hash string
+		z.result(t, &hash, "getblockhash", `[111]`)
+		z.result(t, new(any), "invalidateblock", `["`+hash+`"]`)
+		waitFor(t, "the block is gone", func() bool {
+			var tip chain.Height
+			z.result(t, &tip, "getblockcount", "")
+			return tip == 110
+		})
+		z.mine(t, 2, transparentAddress)
+		z.result(t, new(any), "reconsiderblock", `["`+hash+`"]`)
+		j.reorganize(t)
+		waitFor(t, "the transaction is found again", func() bool {
+			var reply struct{ Result string }
+			return json.Unmarshal(z.ask(t, call("getrawtransaction", `["`+j.id+`"]`)).body, &reply) == nil && reply.Result != ""
+		})
+	}
+	j.run(t)
+	if *update {
+		tape.recording.write(t, mempoolFile)
+	}
+}
+
+// reorganize puts two blocks into the place of the last one of the simulated node.
+func (j *journey) reorganize(t *testing.T) {
+	t.Helper()
+	if err := j.node.Chain().Reorg(1, 2, Small); err != nil {
 		t.Fatal(err)
 	}
-	id, send := tx.ID.String(), call("sendrawtransaction", `["`+hex.EncodeToString(raw)+`"]`)
-	step := func(name string, found bool) {
-		t.Helper()
-		compareNodes(t, z, sim, append(transactionQuestions(id), transactionQuestions(coinbase.String())...))
-		if got, want := sim.mempool(t), z.mempool(t); got != want {
-			t.Errorf("%s: the mempool is %s, simulated %s", name, want, got)
-		}
-		ids := []string{coinbase.String()}
-		if found {
-			ids = append(ids, id)
-		}
-		for _, id := range ids {
-			if got, want := sim.locate(t, id), z.locate(t, id); got.String() != want.String() {
-				t.Errorf("%s: %s is %s, simulated %s", name, id, want, got)
-			}
-		}
-	}
-	step("before", false)
-	compareNodes(t, z, sim, []question{send})
-	step("sent", true)
-	compareNodes(t, z, sim, []question{send})
+}
 
-	z.mine(t, 1, transparentAddress)
-	n.SetChain(z.copyChain(t))
-	step("mined", true)
-	compareNodes(t, z, sim, []question{send})
-	compareNodes(t, z, sim, []question{call("sendrawtransaction", `["`+z.locate(t, block.Tx[0].TxID).Hex+`"]`)}) // a coinbase
-
-	// Two blocks take the place of the one that has the transaction.
-	var hash string
-	z.result(t, &hash, "getblockhash", `[111]`)
-	z.result(t, new(any), "invalidateblock", `["`+hash+`"]`)
-	waitFor(t, "the block is gone", func() bool {
-		var tip chain.Height
-		z.result(t, &tip, "getblockcount", "")
-		return tip == 110
-	})
-	z.mine(t, 2, transparentAddress)
-	z.result(t, new(any), "reconsiderblock", `["`+hash+`"]`)
-	if err := n.Chain().Reorg(1, 2, Small); err != nil {
-		t.Fatal(err)
+// TestMempoolMatchesRecording takes a transaction through the mempool of a simulated node, and compares that with the way of the same
+// transaction through a real one when the recording was made.
+func TestMempoolMatchesRecording(t *testing.T) {
+	t.Parallel()
+	r := readRecording(t, mempoolFile)
+	n := NewNode(r.chain(t), NodeOptions{})
+	start(t, n)
+	j := journey{real: &player{left: r.Asked}, node: n, sim: endpoint{url: n.URL()}, raw: fromHex(t, r.Raw), coinbase: r.Coinbase}
+	j.mine = func() {
+		if err := n.Chain().Append(fromHex(t, r.Mined)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	found := func() bool {
-		var reply struct{ Result string }
-		return json.Unmarshal(z.ask(t, call("getrawtransaction", `["`+id+`"]`)).body, &reply) == nil && reply.Result != ""
-	}
-	waitFor(t, "the transaction is found again", found)
-	if got, want := sim.locate(t, id), z.locate(t, id); got.String() != want.String() {
-		t.Errorf("on a side chain: %s, simulated %s", want, got)
+	j.orphan = func() { j.reorganize(t) }
+	j.run(t)
+	if left := len(j.real.(*player).left); left != 0 {
+		t.Errorf("%d answers of the recording were not asked for", left)
 	}
 }

@@ -11,15 +11,21 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-var update = flag.Bool("update", false, "TestShapesMatchZebrad writes testdata/zebrad-7.0.0.json.gz anew")
+var update = flag.Bool("update", false, "write the recordings in testdata anew from a real node")
 
-// recordingFile holds what a real node was asked and answered, so that the simulated one is pinned also where no zebrad is.
-const recordingFile = "testdata/zebrad-7.0.0.json.gz"
+// What a real node was asked and answered, so that the simulated one is pinned also where no zebrad is.
+const (
+	recordingFile = "testdata/zebrad-7.0.0.json.gz"
+	mempoolFile   = "testdata/mempool-7.0.0.json.gz"
+)
 
 type recording struct {
 	Upgrades []chain.Upgrade
 	Blocks   []string // hex, genesis first
 	Asked    []recorded
+
+	// Of the mempool: a transaction, what it spends, and the block on top of Blocks that it came into.
+	Raw, Coinbase, Mined string `json:",omitempty"`
 }
 
 type recorded struct {
@@ -29,21 +35,58 @@ type recorded struct {
 	ReplyType, Reply        string
 }
 
+// tape is a real node whose answers are kept.
+type tape struct {
+	endpoint
+	recording recording
+}
+
+// newTape begins with the blocks of the chain.
+func newTape(t *testing.T, z endpoint, c *Chain) *tape {
+	t.Helper()
+	r := &tape{endpoint: z, recording: recording{Upgrades: c.upgrades}}
+	for h := range c.Tip().Height + 1 {
+		r.recording.Blocks = append(r.recording.Blocks, hexOf(rawBlock(t, c, h)))
+	}
+	return r
+}
+
+func (r *tape) ask(t testing.TB, q question) answer {
+	t.Helper()
+	a := r.endpoint.ask(t, q)
+	r.recording.Asked = append(r.recording.Asked, recorded{q.verb, q.contentType, q.body, a.closed, a.status, a.contentType, string(a.body)})
+	return a
+}
+
+// player answers what was asked of a tape, in the same order.
+type player struct{ left []recorded }
+
+func (p *player) ask(t testing.TB, q question) answer {
+	t.Helper()
+	if len(p.left) == 0 || p.left[0].Body != q.body {
+		t.Fatalf("the recording does not go on with %s: make it anew with -update", q)
+	}
+	r := p.left[0]
+	p.left = p.left[1:]
+	return answer{r.Closed, r.Status, r.ReplyType, []byte(r.Reply)}
+}
+
 // record asks a real node and keeps the answers. Questions with an unusual size or other credentials are left out.
 func record(t *testing.T, z endpoint, c *Chain, questions []question) {
 	t.Helper()
-	r := recording{Upgrades: c.upgrades}
-	for h := range c.Tip().Height + 1 {
-		r.Blocks = append(r.Blocks, hexOf(rawBlock(t, c, h)))
-	}
+	r := newTape(t, z, c)
 	for _, q := range questions {
 		if q.auth != nil || len(q.body) > 1000 {
 			continue
 		}
-		a := z.ask(t, q)
-		r.Asked = append(r.Asked, recorded{q.verb, q.contentType, q.body, a.closed, a.status, a.contentType, string(a.body)})
+		r.ask(t, q)
 	}
-	file, err := os.Create(recordingFile)
+	r.recording.write(t, recordingFile)
+}
+
+func (r *recording) write(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +96,9 @@ func record(t *testing.T, z endpoint, c *Chain, questions []question) {
 	}
 }
 
-// TestShapesMatchRecording compares the simulated node with what the real one answered when the recording was made.
-func TestShapesMatchRecording(t *testing.T) {
-	t.Parallel()
-	file, err := os.Open(recordingFile)
+func readRecording(t *testing.T, path string) (r recording) {
+	t.Helper()
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +107,15 @@ func TestShapesMatchRecording(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r recording
 	if err := json.NewDecoder(unpacked).Decode(&r); err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// chain is a simulated node's, with the recorded blocks.
+func (r *recording) chain(t *testing.T) *Chain {
+	t.Helper()
 	c, err := NewChain(ChainOptions{Network: Regtest, Genesis: fromHex(t, r.Blocks[0]), Upgrades: r.Upgrades})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +125,14 @@ func TestShapesMatchRecording(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := NewNode(c, NodeOptions{})
+	return c
+}
+
+// TestShapesMatchRecording compares the simulated node with what the real one answered when the recording was made.
+func TestShapesMatchRecording(t *testing.T) {
+	t.Parallel()
+	r := readRecording(t, recordingFile)
+	n := NewNode(r.chain(t), NodeOptions{})
 	start(t, n)
 	if len(r.Asked) < 300 {
 		t.Fatalf("only %d questions are recorded", len(r.Asked))

@@ -46,6 +46,11 @@ type answer struct {
 	body        []byte
 }
 
+// asker is whoever answers questions.
+type asker interface {
+	ask(testing.TB, question) answer
+}
+
 // endpoint is a node, real or simulated.
 type endpoint struct{ url, cookieFile string }
 
@@ -210,7 +215,7 @@ func notModelled() map[string]bool {
 }
 
 // compareNodes asks both the same questions and reports where the answers differ.
-func compareNodes(t *testing.T, real, simulated endpoint, questions []question) {
+func compareNodes(t *testing.T, real, simulated asker, questions []question) {
 	t.Helper()
 	for _, q := range questions {
 		for _, d := range differences(t, real.ask(t, q), simulated.ask(t, q), notModelled()) {

@@ -121,7 +121,12 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // result asks for a method's result and decodes it.
 func (s endpoint) result(t *testing.T, into any, method, params string) {
 	t.Helper()
-	a := s.ask(t, call(method, params))
+	resultOf(t, s, into, method, params)
+}
+
+func resultOf(t *testing.T, who asker, into any, method, params string) {
+	t.Helper()
+	a := who.ask(t, call(method, params))
 	reply := struct {
 		Result any
 		Error  *Error
