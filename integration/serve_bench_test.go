@@ -86,9 +86,12 @@ func BenchmarkServeFilter(b *testing.B) {
 // writes a constant buffer of the same bytes. One client reads from the two in turns. An operation is 1,000 calls to each.
 func BenchmarkServeCall(b *testing.B) {
 	s, c := serveSynthetic(b)
-	for _, length := range []int{100, 1000, 10_000} {
-		b.Run(fmt.Sprintf("blocks=%d", length), func(b *testing.B) {
-			from, to := stretch(s.tip()/2, length, s.tip())
+	for _, r := range []struct {
+		name         string
+		near, length int
+	}{{"100", s.tip() / 2, 100}, {"1000", s.tip() / 2, 1000}, {"10000", s.tip() / 2, 10_000}, {"newest1000", s.tip() - 1000, 1000}} {
+		b.Run("blocks="+r.name, func(b *testing.B) {
+			from, to := stretch(r.near, r.length, s.tip())
 			server, addr := startConstantServer(b, map[string][]byte{getBlockRange: readFrames(b, c.wallet(), from, to)})
 			benchServeCall(b, [2]*process{c.proc, server}, [2]string{c.grpcAddr, addr}, from, to)
 		})
