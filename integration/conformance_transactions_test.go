@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -61,6 +63,7 @@ func transactionRows() (rows []row) {
 			return e.requireAt(ctx, ids[0], 0)
 		}},
 		row{getTransaction, "on a side chain only: height 2^64-1", always(codes.OK), "", simulated, onSideChain},
+		row{getTransaction, "in a block that GetLatestBlock does not name yet: height 0", always(codes.OK), "", simulated, aboveTheTip},
 	)
 }
 
@@ -96,6 +99,31 @@ func onSideChain(ctx context.Context, e *env) error {
 		return err
 	}
 	return e.requireAt(ctx, reversed(block.Tx[0]), math.MaxUint64)
+}
+
+// aboveTheTip has the node mine a block without saying so, and then say so.
+func aboveTheTip(ctx context.Context, e *env) error {
+	c := e.sim.Chain()
+	tip := c.Tip()
+	thaw := e.sim.Fault(zebratest.Fault{
+		Method: "getbestblockheightandhash", Result: fmt.Sprintf(`{"height":%d,"hash":"%s"}`, tip.Height, tip.Hash),
+	})
+	defer thaw()
+	if err := c.Extend(1, zebratest.Small); err != nil {
+		return err
+	}
+	var block struct{ Tx []string }
+	if err := e.rpc.call(ctx, &block, "getblock", strconv.Itoa(int(tip.Height)+1), 1); err != nil {
+		return err
+	}
+	if err := e.requireAt(ctx, reversed(block.Tx[0]), 0); err != nil {
+		return err
+	}
+	thaw()
+	if err := e.settle(ctx); err != nil {
+		return err
+	}
+	return e.requireAt(ctx, reversed(block.Tx[0]), uint64(tip.Height)+1)
 }
 
 // newestDisplayed is the hash of the node's tip now.
