@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +69,7 @@ func TestSingleQuestionsBesideBuild(t *testing.T) {
 					node.work(q, costOfQuestion)
 					return q.result(`"` + chain.Hash{9}.String() + `"`)
 				})
-				var building bool
+				var building atomic.Bool
 				ask := func(while func() bool) (took []time.Duration) {
 					for while() {
 						begin := time.Now()
@@ -84,16 +85,16 @@ func TestSingleQuestionsBesideBuild(t *testing.T) {
 				left := 100
 				idle := ask(func() bool { left--; return left > 0 })
 				done := make(chan time.Duration)
-				building = true
+				building.Store(true)
 				go func() {
 					begin := time.Now()
 					if got := drain(c, t.Context(), 0, chain.Height(tt.blocks-1), Build, nil); got.err != nil {
 						t.Error(got.err)
 					}
-					building = false
+					building.Store(false)
 					done <- time.Since(begin)
 				}()
-				busy := ask(func() bool { return building })
+				busy := ask(building.Load)
 				build := <-done
 				p := func(took []time.Duration, percent int) time.Duration { return took[len(took)*percent/100] }
 				t.Logf("idle %v; beside the build p50 %v, p99 %v, max %v of %d; the build took %v, %v alone",
