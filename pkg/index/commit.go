@@ -35,7 +35,8 @@ func (b *batch) put(key, value []byte) {
 }
 
 // apply commits b together with the state that it leads to and with rows that are due to be deleted: everything that is ever written
-// goes through here. After an error nothing has changed; a commit that took place though its answer was lost counts as done.
+// goes through here. After an error nothing has changed; a commit that took place though its answer was lost counts as done. One that took
+// place in memory, but that the disk refused, is ErrUnusable: the kernel forgets what it could not write, so nothing may be built on it.
 func (s *Store) apply(b *batch, next state) error {
 	next.seq = s.state.seq + 1
 	next.complete = s.complete.Load()
@@ -50,6 +51,9 @@ func (s *Store) apply(b *batch, next state) error {
 		switch {
 		case readErr != nil:
 			err = fmt.Errorf("%w: %w, and reading back: %w", ErrUnusable, err, readErr)
+		case landed.seq == next.seq && fromSystem(err):
+			err = fmt.Errorf("%w: the disk of %s did not keep what was written: %w: see what is wrong with it, and start again; "+
+				"zsidecar check tells whether something was lost", ErrUnusable, s.dir, err)
 		case landed.seq == next.seq:
 			s.o.Logger.Warn("a commit to the index reported an error but took place", "error", err)
 			err = nil
@@ -89,7 +93,11 @@ func (s *Store) writeBadger(b *batch) error {
 		}
 	}
 	s.version++
-	if err := txn.CommitAt(s.version, nil); err != nil {
+	err := txn.CommitAt(s.version, nil)
+	if refused := s.log.refused.Load(); err == nil && refused != nil {
+		err = *refused
+	}
+	if err != nil {
 		return fmt.Errorf("commit to the index: %w", err)
 	}
 	s.db.SetDiscardTs(s.version)

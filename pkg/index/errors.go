@@ -23,7 +23,8 @@ var (
 	ErrDeepReorg = errors.New("the node's chain leaves the index below its recent blocks")
 	// ErrContradiction: the node sends blocks that do not link to its own best chain, again and again.
 	ErrContradiction = errors.New("the node's blocks do not link to each other: its database is damaged, or what it sends is changed on its way")
-	// ErrUnusable: the database neither takes a commit nor tells whether it took it. The process has to open it anew.
+	// ErrUnusable: the database neither takes a commit nor tells whether it took it, or the disk did not keep one. The process has to open
+	// it anew.
 	ErrUnusable = errors.New("the index cannot be used")
 	// ErrClosed: the store was closed. It matches chain.ErrUnavailable.
 	ErrClosed = fmt.Errorf("the index is closed: %w", chain.ErrUnavailable)

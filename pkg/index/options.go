@@ -2,11 +2,14 @@ package index
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -89,7 +92,7 @@ const (
 
 func badgerOptions(dir string, o Options) badger.Options {
 	b := badger.DefaultOptions(dir).
-		WithLogger(badgerLogger{o.Logger}).
+		WithLogger(&badgerLogger{log: o.Logger}).
 		WithSyncWrites(true). // one fsync per commit; without it a power cut could keep a row's key and lose its segment
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
@@ -132,13 +135,32 @@ func leftLogs(dir string) (left bool, err error) {
 }
 
 // badgerLogger sends Badger's lines to slog, one level lower than Badger thinks they deserve, since the store reports what matters.
-type badgerLogger struct{ log *slog.Logger }
+type badgerLogger struct {
+	log *slog.Logger
+	// refused is the first error of the operating system that Badger has complained of since it was opened: it goes on after a value log
+	// that could not be synced, and tells nobody else.
+	refused atomic.Pointer[error]
+}
 
 func line(format string, args []any) string {
 	return "badger: " + strings.TrimSpace(fmt.Sprintf(format, args...))
 }
 
-func (l badgerLogger) Errorf(format string, args ...any)   { l.log.Error(line(format, args)) }
-func (l badgerLogger) Warningf(format string, args ...any) { l.log.Warn(line(format, args)) }
-func (l badgerLogger) Infof(format string, args ...any)    { l.log.Debug(line(format, args)) }
-func (l badgerLogger) Debugf(string, ...any)               {} // several lines for every commit
+func (l *badgerLogger) Errorf(format string, args ...any) {
+	for _, arg := range args {
+		if err, ok := arg.(error); ok && fromSystem(err) {
+			l.refused.CompareAndSwap(nil, &err)
+		}
+	}
+	l.log.Error(line(format, args))
+}
+
+// fromSystem tells whether an error is one of the operating system.
+func fromSystem(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno)
+}
+
+func (l *badgerLogger) Warningf(format string, args ...any) { l.log.Warn(line(format, args)) }
+func (l *badgerLogger) Infof(format string, args ...any)    { l.log.Debug(line(format, args)) }
+func (l *badgerLogger) Debugf(string, ...any)               {} // several lines for every commit

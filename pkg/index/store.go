@@ -20,6 +20,7 @@ type Store struct {
 	o      Options
 	lock   *os.File
 	db     *badger.DB
+	log    *badgerLogger
 	killed bool // the database had not been closed when it was opened
 
 	// gate is held for reading while Badger is, and for writing by Close, since Badger unmaps its files.
@@ -99,12 +100,13 @@ func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
 	if err := refuseFormat(dir, o); err != nil {
 		return nil, err
 	}
-	db, err := badger.OpenManaged(badgerOptions(dir, o))
+	log := &badgerLogger{log: o.Logger}
+	db, err := badger.OpenManaged(badgerOptions(dir, o).WithLogger(log))
 	if err != nil {
 		return nil, fmt.Errorf("%w: if this does not go away, delete the directory: all of it can be built again", err)
 	}
 	db.SetDiscardTs(db.MaxVersion())
-	return &Store{dir: dir, o: o, lock: lock, db: db, version: db.MaxVersion(), killed: killed}, nil
+	return &Store{dir: dir, o: o, lock: lock, db: db, log: log, version: db.MaxVersion(), killed: killed}, nil
 }
 
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
