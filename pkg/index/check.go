@@ -182,7 +182,10 @@ func checkLinked(ctx context.Context, dir, files string, o CheckOptions) (Report
 func checkDB(ctx context.Context, db *badger.DB, o CheckOptions) (Report, error) {
 	txn := db.NewTransactionAt(latest, false)
 	defer txn.Discard()
-	c := newChecker(ctx, o, func(fn func(*badger.Txn) error) error { return fn(txn) })
+	c := newChecker(ctx, o, func(fn func(*badger.Txn) error) (err error) {
+		defer recovered(&err)
+		return fn(txn)
+	})
 	if err := c.run(); err != nil {
 		return Report{}, err
 	}
@@ -201,5 +204,8 @@ func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, er
 		}
 	}
 	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: o.Logger}).WithReadOnly(!recovered))
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, whenItStays)
+	}
 	return db, recovered, err
 }

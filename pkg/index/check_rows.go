@@ -196,7 +196,7 @@ func (c *checker) segments() error {
 		began := time.Now()
 		key, err := c.segment(*g)
 		switch {
-		case errors.Is(err, ErrClosed):
+		case errors.Is(err, ErrClosed), errors.Is(err, ErrDamaged):
 			return err
 		case err != nil && c.live != nil && c.live.segments[i].cut.Load():
 			return fmt.Errorf("blocks %d to %d were cut off meanwhile: %w", g.first, g.last, chain.ErrReorged)
@@ -416,7 +416,7 @@ func (c *checker) recentRow(key recentKey, fn func(recentRow) error) error {
 
 // recentProblem notes what is wrong with a recent block. The ones above it are not known without it.
 func (c *checker) recentProblem(key recentKey, err error) error {
-	if errors.Is(err, ErrClosed) || c.ctx.Err() != nil {
+	if errors.Is(err, ErrClosed) || errors.Is(err, ErrDamaged) || c.ctx.Err() != nil {
 		return err
 	}
 	c.problem(key, c.state.sealed.blocks, c.state.top.blocks-1, err, fixRecent)

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
@@ -23,12 +24,25 @@ var (
 	ErrDeepReorg = errors.New("the node's chain leaves the index below its recent blocks")
 	// ErrContradiction: the node sends blocks that do not link to its own best chain, again and again.
 	ErrContradiction = errors.New("the node's blocks do not link to each other: its database is damaged, or what it sends is changed on its way")
+	// ErrDamaged: a file of the database is damaged in its structure, so that rows cannot even be looked for.
+	ErrDamaged = errors.New("a file of the index is damaged beyond its rows: delete the directory, all of it can be built again")
 	// ErrUnusable: the database neither takes a commit nor tells whether it took it, or the disk did not keep one. The process has to open
 	// it anew.
 	ErrUnusable = errors.New("the index cannot be used")
 	// ErrClosed: the store was closed. It matches chain.ErrUnavailable.
 	ErrClosed = fmt.Errorf("the index is closed: %w", chain.ErrUnavailable)
 )
+
+// recovered turns a panic into ErrDamaged: that is how Badger answers when the structure of a table is damaged.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		text, _, _ := strings.Cut(fmt.Sprint(p), "\n")
+		*err = fmt.Errorf("%w (%s)", ErrDamaged, text)
+	}
+}
+
+// whenItStays is what to do when a database cannot be opened.
+const whenItStays = "if this does not go away, delete the directory: all of it can be built again"
 
 // DiskFullError says how much is free where, and how much a commit needs. It matches ErrDiskFull.
 type DiskFullError struct {

@@ -13,7 +13,8 @@ import (
 )
 
 // load reads what must be in memory, and publishes the first snapshot of what can be read.
-func (s *Store) load() error {
+func (s *Store) load() (err error) {
+	defer recovered(&err)
 	txn := s.db.NewTransactionAt(latest, false)
 	defer txn.Discard()
 	if err := s.loadMeta(txn); err != nil {
@@ -80,7 +81,7 @@ func loadState(txn *badger.Txn) (state, error) {
 
 // refuseFormat fails when the database in dir is of a format that this release does not know, before it is opened for writing: then Badger
 // leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and changes no row.
-func refuseFormat(dir string, o Options) error {
+func refuseFormat(dir string, o Options) (err error) {
 	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
 		return nil // there is none yet
 	}
@@ -92,6 +93,7 @@ func refuseFormat(dir string, o Options) error {
 		return nil // opening it says why
 	}
 	defer db.Close()
+	defer recovered(&err)
 	txn := db.NewTransactionAt(latest, false)
 	defer txn.Discard()
 	format, err := readFormat(txn)
@@ -125,7 +127,7 @@ func readFormat(txn *badger.Txn) (uint32, error) {
 		it := txn.NewIterator(badger.IteratorOptions{})
 		defer it.Close()
 		if it.Rewind(); it.Valid() {
-			return 0, fmt.Errorf("%w: there is no row %s among its rows: it is none of ours, use another directory", ErrFormat, keyFormat)
+			return 0, fmt.Errorf("%w: there is no row %s among its rows: it is none of ours, or damaged: use another directory, or delete this one to build it again", ErrFormat, keyFormat)
 		}
 		return 0, nil
 	}

@@ -103,7 +103,7 @@ func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
 	log := &badgerLogger{log: o.Logger}
 	db, err := badger.OpenManaged(badgerOptions(dir, o).WithLogger(log))
 	if err != nil {
-		return nil, fmt.Errorf("%w: if this does not go away, delete the directory: all of it can be built again", err)
+		return nil, fmt.Errorf("%w: %s", err, whenItStays)
 	}
 	db.SetDiscardTs(db.MaxVersion())
 	return &Store{dir: dir, o: o, lock: lock, db: db, log: log, version: db.MaxVersion(), killed: killed}, nil
