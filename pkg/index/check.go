@@ -199,9 +199,12 @@ func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, er
 		return nil, false, err
 	}
 	if recovered {
-		if err := checkRoom(dir, badgerRoom, o.freeHook); err != nil {
-			return nil, false, err
-		}
+		err = checkRoom(dir, badgerRoom, o.freeHook)
+	} else {
+		err = wholeManifest(dir, Options{Logger: o.Logger})
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: o.Logger}).WithReadOnly(!recovered))
 	if err != nil {

@@ -41,7 +41,7 @@ func linkFiles(dir string) (links string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if logs, err := filepath.Glob(filepath.Join(dir, "*.mem")); err != nil || len(logs) > 0 {
+	if killed, err := leftLogs(dir); err != nil || killed {
 		return "", errors.Join(err, errors.New("it was not closed, and its log cannot be replayed without writing: check a copy of the directory, or make it writable"))
 	}
 	files := []string{filepath.Join(dir, badger.ManifestFilename), filepath.Join(dir, badger.KeyRegistryFileName)}

@@ -3,8 +3,6 @@ package index
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -77,30 +75,6 @@ func loadState(txn *badger.Txn) (state, error) {
 		err = fmt.Errorf("read %s: %w", keyState, errMissing)
 	}
 	return st, err
-}
-
-// refuseFormat fails when the database in dir is of a format that this release does not know, before it is opened for writing: then Badger
-// leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and changes no row.
-func refuseFormat(dir string, o Options) (err error) {
-	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
-		return nil // there is none yet
-	}
-	if logs, err := filepath.Glob(filepath.Join(dir, "*.mem")); err != nil || len(logs) > 0 {
-		return err
-	}
-	db, err := badger.OpenManaged(badgerOptions(dir, o).WithReadOnly(true))
-	if err != nil {
-		return nil // opening it says why
-	}
-	defer db.Close()
-	defer recovered(&err)
-	txn := db.NewTransactionAt(latest, false)
-	defer txn.Discard()
-	format, err := readFormat(txn)
-	if err == nil && format != 0 && format != FormatVersion {
-		err = unknownFormat(format)
-	}
-	return err
 }
 
 // unknownFormat is the refusal of an index that another release wrote.

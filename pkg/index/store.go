@@ -97,7 +97,7 @@ func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseFormat(dir, o); err != nil {
+	if err := refuse(dir, o, killed); err != nil {
 		return nil, err
 	}
 	log := &badgerLogger{log: o.Logger}

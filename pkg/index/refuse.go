@@ -1,0 +1,56 @@
+package index
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// refuse fails when the database in dir is of a format that this release does not know, or its list of tables is torn, before it is opened
+// for writing: then Badger leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and
+// changes no row.
+func refuse(dir string, o Options, killed bool) (err error) {
+	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil || killed {
+		return nil // there is none yet, or it cannot be read without writing
+	}
+	if err := wholeManifest(dir, o); err != nil {
+		return err
+	}
+	db, err := badger.OpenManaged(badgerOptions(dir, o).WithReadOnly(true))
+	if err != nil {
+		return nil // opening it says why
+	}
+	defer db.Close()
+	defer recovered(&err)
+	txn := db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	format, err := readFormat(txn)
+	if err == nil && format != 0 && format != FormatVersion {
+		err = unknownFormat(format)
+	}
+	return err
+}
+
+// wholeManifest fails when the list of tables of a database that was closed ends within an entry. Badger takes that for a write that was
+// torn, and deletes the tables that the rest would have listed, even when it only reads.
+func wholeManifest(dir string, o Options) error {
+	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, o))
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, whenItStays)
+	}
+	if end != info.Size() {
+		return fmt.Errorf("%w (%s is torn at byte %d of %d)", ErrDamaged, badger.ManifestFilename, end, info.Size())
+	}
+	return nil
+}
