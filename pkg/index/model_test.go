@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	modelTotal  = flag.Int("model.steps", 10_000, "steps of the model test in all")
+	modelTotal  = flag.Int("model.steps", standardSteps, "steps of the model test in all")
 	modelLength = flag.Int("model.length", 400, "steps of each script of the model test")
 	modelSeed   = flag.Uint64("model.seed", 1, "seed of the first script of the model test; each has the next one")
 	modelScript = flag.String("model.script", "", "a script that the model test printed, to run it alone")
@@ -267,6 +267,7 @@ func (m *model) settle() {
 		if m.failed() || ok && tip == m.best[len(m.best)-1].ID && !m.away && !m.foreign || tries == 6 {
 			break
 		}
+		m.node.with(func() {})              // for the race detector: what we have read, move writes after this
 		time.Sleep(1500 * time.Millisecond) // the next attempts
 	}
 	m.rush.Wait()
