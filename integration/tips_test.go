@@ -117,7 +117,7 @@ func TestTipStream(t *testing.T) { // not parallel: it measures time
 		{"closes", ""}, {"hangs", silence}, {"is no gRPC server", n.addr}, {"is another node's", strangeTips(t)},
 	} {
 		r.aim(misery.target)
-		c.awaitTipStream(misery.name == "is another node's", 20*time.Second)
+		c.awaitTipStream(misery.name == "is another node's", 45*time.Second)
 		for range 3 {
 			if took := newBlock(t, n, w); took > 5*time.Second {
 				t.Errorf("the stream %s: a new block is served after %v", misery.name, took)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,6 +43,8 @@ func TestErrors(t *testing.T) {
 		tries int
 	}{
 		{"refused", fail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), Passing, "dial tcp: connection refused", chain.ErrUnavailable, 2},
+		{"no descriptors", fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}), Passing,
+			"dial tcp: socket: too many open files", chain.ErrUnavailable, 2},
 		{"time-out", func(q question) (*http.Response, error) { <-q.ctx.Done(); return nil, nil }, Passing, "no answer within 10s", chain.ErrUnavailable, 1},
 		{"dial time-out", fail(&net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}), Passing, "dial tcp: i/o timeout", chain.ErrUnavailable, 2},
 		{"429", status(429, "Too many connections. Please try again later."), Passing,
