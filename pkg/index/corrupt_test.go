@@ -199,7 +199,7 @@ func TestShortFramesStayInMemory(t *testing.T) {
 	blocks := newForge().extend(t, nil, 60)
 	dir, lost := t.TempDir(), blocks[36]
 	o := small()
-	o.shortFrames = int(o.SealDepth) * (len(lost.Shielded) + 40) // some of the recent blocks have longer ones
+	o.shortFrames = (int(o.SealDepth) + o.SegmentBlocks) * (len(lost.Shielded) + 40) // some of the recent blocks have longer ones
 	s := open(t, dir, o)
 	build(t, s, newFakeNode(blocks[:38]))
 	closeAndCheck(t, s)

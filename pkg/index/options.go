@@ -56,7 +56,7 @@ type Options struct {
 	commitHook func(write func() error) error
 	// freeHook, when set, stands for the file system's word for its free bytes.
 	freeHook func() int64
-	// shortFrames is the memory in bytes for the frames of recent blocks; see shortFrame.
+	// shortFrames is the memory in bytes that frames of recent blocks may take; see shortFrame.
 	shortFrames int
 	// badgerHook, when set, changes Badger's options: tests make its files small.
 	badgerHook func(badger.Options) badger.Options
@@ -79,8 +79,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// shortFrame is the length up to which the frames of recent blocks are kept in memory: 3.8 kB with the default SealDepth.
-func (o *Options) shortFrame() int { return o.shortFrames / int(o.SealDepth) }
+// shortFrame is the length up to which the frames of recent blocks, of which there are as many as not yet fill a segment and SealDepth
+// more, are kept in memory: 1.3 kB by default.
+func (o *Options) shortFrame() int { return o.shortFrames / (int(o.SealDepth) + o.SegmentBlocks) }
 
 // Badger's numbers. A transaction may hold 15 % of a memtable in keys and inlined values: 2.4 MiB here, see commitBytes.
 const (
