@@ -112,9 +112,17 @@ func Broken() []Question {
 		`{"jsonrpc":"2.0","id":1,"method":"getblockcount","params":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 		`{"jsonrpc":"2.0","id":1,"method":"getblock","params":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 		`{"jsonrpc":"2.0","id":1,"method":"getblockcount","x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
-		`[` + `{"jsonrpc":"2.0","id":1,"method":"getblock","params":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}` + `]`,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"getdifficulty"}`, `{"id":1,"id":2,"method":"getdifficulty","params":[]}`,
+		`{"jsonrpc":"2.0","id":1,"method":"getdifficulty","params":[],"params":[]}`, `{"jsonrpc":"2.0","id":1,"meth\u006fd":"getdifficulty"}`,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"getdifficulty\",\"params\":[\"\xff\"]}",
+		`{"jsonrpc":"2.0","id":"\ud800","method":"getdifficulty"}`, `{"jsonrpc":"2.0","id":1e999,"method":"getdifficulty"}`,
+		`{"id":1,"method":"getdifficulty","params":["\ud800"]}`, `{"id":1,"method":"getdifficulty","params":[1e999]}`,
+		`{"id":1,"method":"getdifficulty","params":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+		`{"id":1,"method":"getdifficulty","params":` + strings.Repeat("[", 126) + strings.Repeat("]", 126) + `}`,
+		`{"id":1,"method":"getdifficulty","params":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}`,
+		`{"id":1,"method":"getdifficulty","params":["[{\"\\",-1.5e3]}`, `{"jsonrpc":"1.0","id":"\ud800","method":"getdifficulty","params":[]}`,
 	} {
-		list = append(list, Body(text))
+		list = append(list, Body(text), Body("["+text+"]"))
 	}
 	return list
 }
