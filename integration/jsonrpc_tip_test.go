@@ -35,7 +35,7 @@ func TestJSONRPCTip(t *testing.T) {
 				height := n.mine(3, keyHash)
 				orphan := n.hashAt(height - 1)
 				n.invalidate(height - 2 - round)
-				height = n.mine(2+round%3, saplingOnly)
+				height = n.mine(2+round%3, anyoneCanSpend)
 				_, hash := n.tip()
 				await(t, "both name the new tip", 30*time.Second, func() bool {
 					return askJSON(t, ours, "getbestblockhash", "[]") == fmt.Sprintf(`"result":%q}`, hash)
