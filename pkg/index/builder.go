@@ -104,9 +104,13 @@ func (b *Builder) loop(ctx context.Context) error {
 		} else if errors.Is(err, ErrDeepReorg) {
 			pause = min(pause, b.o.ConfirmDeep/(2*confirmLooks))
 		}
+		changed := b.node.Changed()
+		if pruned := (*PrunedError)(nil); errors.As(err, &pruned) {
+			changed = nil // a new block does not bring back the old ones
+		}
 		b.note(state, err)
 		b.logOnce(state, err)
-		b.wait(ctx, b.node.Changed(), pause)
+		b.wait(ctx, changed, pause)
 	}
 }
 

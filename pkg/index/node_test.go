@@ -78,6 +78,7 @@ type fakeNode struct {
 	late      func(chain.Height) bool                                    // tells which blocks come some time after the one below them
 
 	hashAsked, sizesAsked int
+	asked                 int // blocks asked for
 	blocksSent            int
 }
 
@@ -168,6 +169,7 @@ func (n *fakeNode) Blocks(ctx context.Context, from, to chain.Height) iter.Seq2[
 		for h := from; h <= to; h++ {
 			tb, err := n.at(h)
 			b := tb.Block
+			n.with(func() { n.asked++ })
 			if err == nil && n.block != nil {
 				b, err = n.block(tb)
 			}

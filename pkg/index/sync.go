@@ -51,7 +51,8 @@ func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
 func (b *Builder) fetch(ctx context.Context, from chain.Height, tip chain.BlockID) error {
 	for f, err := range b.node.Blocks(ctx, from, tip.Height) {
 		if err != nil {
-			err = fmt.Errorf("fetch block %d: %w", b.end().blocks, err)
+			next := b.end().blocks
+			err = fmt.Errorf("fetch block %d: %w", next, b.explainMissing(ctx, next, tip, err))
 			// What arrived before is good, and asking for it again costs the node more than it costs us to keep it.
 			if flushErr := b.flushRecent(ctx, tip); flushErr != nil {
 				return flushErr // the fetch is tried again, and says then what it has to say

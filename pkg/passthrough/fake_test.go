@@ -79,6 +79,7 @@ type fakeNode struct {
 	onSizes  func()
 	requests int                           // blocks asked for
 	swap     map[chain.Height]*chain.Block // what Blocks gives instead, while everything else goes by blocks
+	pruned   chain.Height                  // of the blocks below it, but genesis, there are only hashes and sizes
 	trees    treeAnswers
 }
 
@@ -133,6 +134,9 @@ func (n *fakeNode) Blocks(ctx context.Context, from, to chain.Height, _ zebrarpc
 				n.pace(chain.Height(h))
 			}
 			b, err := n.block(chain.Height(h))
+			if 0 < h && h < int(n.pruned) {
+				err = fmt.Errorf("getblock %d: %w", h, chain.ErrAboveTip)
+			}
 			if other := n.swap[chain.Height(h)]; err == nil && other != nil {
 				b = other
 			}

@@ -95,6 +95,9 @@ func (n *fakeNode) TreeState(ctx context.Context, hash chain.Hash) (chain.TreeSt
 		n.trees.onAsk()
 	}
 	h, err := n.HeightOf(ctx, hash)
+	if err == nil && h < n.pruned {
+		err = chain.ErrNotFound
+	}
 	if err != nil {
 		return chain.TreeState{}, fmt.Errorf("z_gettreestate: %w", err)
 	}

@@ -181,7 +181,7 @@ func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield 
 			if !r.flush(yield) {
 				return false
 			}
-			yield(chain.Frames{}, r.explain(err))
+			yield(chain.Frames{}, r.explain(ctx, from, err))
 			return false
 		}
 		if (!f.NextReady || len(*r.buf) >= chain.RunSize) && !r.flush(yield) {
@@ -191,12 +191,16 @@ func (r *zebraRange) stream(ctx context.Context, from, last chain.Height, yield 
 	return r.flush(yield)
 }
 
-// explain turns "no such height" into ErrReorged: the height was below the tip when the view was opened, so the chain got shorter.
-func (r *zebraRange) explain(err error) error {
-	if errors.Is(err, chain.ErrAboveTip) {
-		return fmt.Errorf("the chain became shorter than the tip %s: %w", r.view.state.ID, chain.ErrReorged)
+// explain says what "no such height" means for the block that the range needs next.
+func (r *zebraRange) explain(ctx context.Context, from chain.Height, err error) error {
+	next := chain.BlockID{Height: from}
+	switch {
+	case r.started && r.ascending:
+		next.Height = r.before.ID.Height + 1
+	case r.started:
+		next = chain.BlockID{Height: r.before.ID.Height - 1, Hash: r.before.Prev}
 	}
-	return err
+	return r.view.explain(ctx, next, err)
 }
 
 // add verifies the block's place in the chain and appends its frame to the run.

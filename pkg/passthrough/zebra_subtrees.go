@@ -34,12 +34,12 @@ func (v *zebraView) SubtreeRoots(ctx context.Context, pool chain.Pool, start, li
 	}
 	more, err := v.zebra.newRoots(ctx, pool, len(roots))
 	if err != nil {
-		return nil, v.explain(err)
+		return nil, v.left(err)
 	}
 	// The tip's hash stands for the whole chain below it: what was answered before this is of this view's chain.
 	switch hash, err := v.zebra.node.BlockHash(ctx, v.state.ID.Height); {
 	case err != nil:
-		return nil, v.explain(err)
+		return nil, v.left(err)
 	case hash != v.state.ID.Hash:
 		return nil, fmt.Errorf("block %s is no longer on zebra's chain: %w", v.state.ID, chain.ErrReorged)
 	}

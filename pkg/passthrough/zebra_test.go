@@ -97,6 +97,33 @@ func TestZebraAway(t *testing.T) {
 	}
 }
 
+// TestZebraPrunes: blocks that the node names and does not have are unavailable, in ranges and with trees. Those above are answered.
+func TestZebraPrunes(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 40, "a")
+	node := newFakeNode(blocks)
+	node.pruned = 20
+	v := mustView(t, New(node))
+	p := chain.DefaultProjection
+	for _, r := range [][2]chain.Height{{5, 30}, {19, 19}, {0, 40}, {19, 3}} {
+		if g := read(t, v, r[0], r[1], p, nil); !errors.Is(g.err, chain.ErrUnavailable) || errors.Is(g.err, chain.ErrReorged) || g.count > 1 {
+			t.Errorf("%v: %d blocks, error %v", r, g.count, g.err)
+		}
+	}
+	if g := read(t, v, 40, 10, p, nil); !errors.Is(g.err, chain.ErrUnavailable) || !bytes.Equal(g.bytes, want(t, blocks, 40, 20, p)) {
+		t.Errorf("down to the pruned ones: %d blocks, error %v", g.count, g.err)
+	}
+	if g := read(t, v, 20, 40, p, nil); g.err != nil || !bytes.Equal(g.bytes, want(t, blocks, 20, 40, p)) {
+		t.Errorf("what there is: %d blocks, error %v", g.count, g.err)
+	}
+	if _, err := v.TreeState(t.Context(), 19); !errors.Is(err, chain.ErrUnavailable) || errors.Is(err, chain.ErrReorged) {
+		t.Errorf("trees: %v", err)
+	}
+	if _, err := v.TreeState(t.Context(), 20); err != nil {
+		t.Errorf("trees that there are: %v", err)
+	}
+}
+
 func TestZebraReorgUnderARange(t *testing.T) {
 	t.Parallel()
 	old := branch(nil, 0, 40, "a")

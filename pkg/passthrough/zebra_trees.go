@@ -25,19 +25,32 @@ func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeSt
 	if h < id.Height {
 		hash, err := v.zebra.node.BlockHash(ctx, h)
 		if err != nil {
-			return chain.TreeState{}, v.explain(err)
+			return chain.TreeState{}, v.explain(ctx, chain.BlockID{Height: h}, err)
 		}
 		id = chain.BlockID{Height: h, Hash: hash}
 	}
 	state, err := v.zebra.trees.get(ctx, id.Hash, func() (chain.TreeState, error) { return v.zebra.treeState(ctx, id) })
 	if err != nil {
-		return chain.TreeState{}, v.explain(err)
+		return chain.TreeState{}, v.explain(ctx, id, err)
 	}
 	return state, nil
 }
 
-// explain turns "no such block" into ErrReorged: it was on the best chain when the view was opened, or a moment ago.
-func (v *zebraView) explain(err error) error {
+// explain says what "no such block" means for a block of this view, whose hash may be zero when it is not known. If Zebra names that very
+// block, it only lacks its bytes, and that is ErrUnavailable. Otherwise the block has left the best chain.
+func (v *zebraView) explain(ctx context.Context, id chain.BlockID, err error) error {
+	if !errors.Is(err, chain.ErrNotFound) && !errors.Is(err, chain.ErrAboveTip) {
+		return err
+	}
+	hash, hashErr := v.zebra.node.BlockHash(ctx, id.Height)
+	if hashErr == nil && (id.Hash == hash || id.Hash == chain.Hash{}) {
+		return fmt.Errorf("zebra names block %d but does not have it, like a node that prunes old blocks: %w: %s", id.Height, chain.ErrUnavailable, err)
+	}
+	return v.left(err)
+}
+
+// left turns "no such block" into ErrReorged: it was on the best chain when the view was opened, or a moment ago.
+func (v *zebraView) left(err error) error {
 	if errors.Is(err, chain.ErrNotFound) || errors.Is(err, chain.ErrAboveTip) {
 		// The cause is text here: "not found" does not answer what was asked.
 		return fmt.Errorf("the chain of the tip %s is no longer zebra's: %w: %s", v.state.ID, chain.ErrReorged, err)

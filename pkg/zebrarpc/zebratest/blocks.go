@@ -38,6 +38,8 @@ func (n *Node) getBlock(dst []byte, w *workshop, c Call, fault *Fault) ([]byte, 
 	}
 	f, err := c.chain.lookup(ref)
 	switch {
+	case err == nil && verbosity == 0 && n.lacks(f.Height):
+		return dst, errBlockNotFound
 	case err != nil && verbosity == 0:
 		return dst, errBlockNotFound
 	case err != nil:

@@ -14,6 +14,8 @@
 // for its format, so that a test makes sendrawtransaction refuse one by a Fault. Of getrawtransaction's verbose result the members that
 // repeat the transaction are left out, and its third parameter is not read.
 //
+// Prune makes a Node one that keeps only its newest blocks, which no zebrad 7.0.0 is, but a node made from it.
+//
 // A Fault makes a Node misbehave on purpose: late, dropped, refused, cut off, wrong.
 //
 // A Chain starts no goroutine. A Node has one, its HTTP server, from Start to Stop. Both may be used by many goroutines at once.

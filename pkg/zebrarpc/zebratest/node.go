@@ -43,6 +43,7 @@ type Node struct {
 	mu       sync.Mutex // guards what follows
 	chain    *Chain
 	faults   []*activeFault
+	pruned   chain.Height // the blocks below it have no bytes, but for genesis
 	requests map[string]int
 	inFlight int
 	mostBusy int
@@ -151,6 +152,21 @@ func (n *Node) SetChain(c *Chain) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.chain = c
+}
+
+// Prune makes the node forget the bytes of the blocks below height h, as Zakura does, a node made from Zebra: getblock with verbosity 0
+// and z_gettreestate say that there is no such block, while headers, hashes and tree sizes stay, and genesis does.
+func (n *Node) Prune(h chain.Height) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pruned = h
+}
+
+// lacks tells whether the bytes of the block at height h were pruned.
+func (n *Node) lacks(h chain.Height) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return 0 < h && h < n.pruned
 }
 
 // Requests returns how many calls of a method the node has been asked to execute, those that met a fault included.

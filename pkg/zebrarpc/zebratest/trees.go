@@ -53,7 +53,7 @@ func (n *Node) getTreeState(dst []byte, w *workshop, c Call, fault *Fault) ([]by
 		return dst, errBadBlockRef
 	}
 	f, err := c.chain.lookup(ref)
-	if err != nil {
+	if err != nil || n.lacks(f.Height) {
 		return dst, errNotInMainChain
 	}
 	h, err := parseHeader(f.raw(w))
