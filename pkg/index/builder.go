@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -49,12 +50,13 @@ type Builder struct {
 	log   *slog.Logger
 
 	// What follows belongs to the goroutine of loop.
-	segments segmentBatch // sealed blocks that are not committed yet, on top of the store's tip
-	recent   recentBatch  // or recent ones
-	checked  chain.Height // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
-	other    otherChain   // which the node has shown, if it leaves ours among sealed blocks
-	suspect  bool         // our tip may be off the node's best chain
-	logged   string       // the last error, so that it is logged once
+	segments segmentBatch         // sealed blocks that are not committed yet, on top of the store's tip
+	recent   recentBatch          // or recent ones
+	checked  chain.Height         // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
+	other    otherChain           // which the node has shown, if it leaves ours among sealed blocks
+	suspect  bool                 // our tip may be off the node's best chain
+	logged   string               // the last error, so that it is logged once
+	told     map[string]time.Time // when errors were logged, within logAgain
 
 	mu          sync.Mutex
 	progress    Progress
@@ -65,7 +67,7 @@ type Builder struct {
 // NewBuilder returns a Builder; Run does the work.
 func NewBuilder(s *Store, n Node, o BuilderOptions) *Builder {
 	o = o.withDefaults(s)
-	b := &Builder{store: s, node: n, o: o, log: o.Logger, recent: recentBatch{short: s.o.shortFrame()}}
+	b := &Builder{store: s, node: n, o: o, log: o.Logger, recent: recentBatch{short: s.o.shortFrame()}, told: make(map[string]time.Time)}
 	b.note(StateWaiting, nil)
 	return b
 }
@@ -133,15 +135,20 @@ func backoff(failures int, limit time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/2+1))
 }
 
+// logAgain is how long an error that comes and goes is not logged again.
+const logAgain = time.Minute
+
 func (b *Builder) logOnce(state State, err error) {
-	level := slog.LevelDebug
-	if text := err.Error(); text != b.logged {
-		b.logged = text
+	level, text, now := slog.LevelDebug, err.Error(), time.Now()
+	maps.DeleteFunc(b.told, func(_ string, at time.Time) bool { return now.Sub(at) >= logAgain })
+	if _, told := b.told[text]; text != b.logged && !told {
+		b.told[text] = now
 		level = slog.LevelWarn
 		if state == StateStopped {
 			level = slog.LevelError
 		}
 	}
+	b.logged = text
 	b.log.Log(context.Background(), level, "the index build "+state.String(), "error", err)
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +107,31 @@ func TestNotPruned(t *testing.T) {
 			b.stop(t)
 			expectChain(t, s, blocks)
 		})
+	}
+}
+
+// TestFlappingIsLoggedOnce: an error that comes and goes with the node's answers is not told every time.
+func TestFlappingIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 41)
+	var log strings.Builder
+	s := open(t, t.TempDir(), small())
+	n := newFakeNode(blocks[:40])
+	n.block = func(b testBlock) (*chain.Block, error) {
+		if b.ID.Height == 40 {
+			return nil, errDown
+		}
+		return b.Block, nil
+	}
+	b := start(t, s, n, BuilderOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 10 {
+		n.set(blocks[:40], nil)
+		b.awaitState(t, StateFollowing, "")
+		n.set(blocks, nil)
+		b.awaitState(t, StateWaiting, "fetch block 40")
+	}
+	b.stop(t)
+	if got := strings.Count(log.String(), "level=WARN"); got != 1 {
+		t.Errorf("%d warnings:\n%s", got, log.String())
 	}
 }

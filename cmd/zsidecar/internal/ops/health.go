@@ -15,8 +15,15 @@ const answeredWithin = 30 * time.Second
 type Facts struct {
 	NodeURL  string
 	Node     zebrarpc.TipState
+	Missing  []MissingMethod // of the node, as far as it was asked
 	Index    IndexFacts
 	Stopping bool
+}
+
+// MissingMethod is a JSON-RPC method that the node does not know, and what does not work without it.
+type MissingMethod struct {
+	Method  string `json:"method"`
+	Without string `json:"without_it"`
 }
 
 // IndexFacts are the part about the index. The zero value says that there is none.
@@ -46,6 +53,8 @@ type NodeHealth struct {
 	Hash              string  `json:"hash,omitempty"`
 	LastAnswerSeconds float64 `json:"last_answer_seconds,omitempty"` // since the tip was last confirmed
 	Error             string  `json:"error,omitempty"`
+
+	Missing []MissingMethod `json:"missing_methods,omitempty"`
 }
 
 // IndexHealth is the part about the index.
@@ -73,6 +82,12 @@ func Assess(now time.Time, f Facts) Health {
 	case !answered:
 		say("zebra at %s has not answered for %s%s", f.NodeURL, now.Sub(f.Node.Confirmed).Round(time.Second), because(f.Node.Err))
 	}
+	if answered && f.Node.Err == nil && f.Index.Complete && f.Index.HasTip && f.Node.ID.Height < f.Index.Tip.Height {
+		say("zebra at %s is at height %d, below the index's %d: it is waited for", f.NodeURL, f.Node.ID.Height, f.Index.Tip.Height)
+	}
+	for _, m := range f.Missing {
+		say("zebra at %s does not have the method %s: %s", f.NodeURL, m.Method, m.Without)
+	}
 	switch {
 	case f.Index.Paused:
 		say("the index build is paused%s", because(f.Index.Err))
@@ -90,7 +105,7 @@ func because(err error) string {
 }
 
 func nodeHealth(now time.Time, f Facts) NodeHealth {
-	n := NodeHealth{URL: f.NodeURL}
+	n := NodeHealth{URL: f.NodeURL, Missing: f.Missing}
 	if f.Node.Known {
 		height := uint32(f.Node.ID.Height)
 		n.Height, n.Hash = &height, f.Node.ID.Hash.String()

@@ -61,6 +61,11 @@ func TestAssess(t *testing.T) {
 		{"waiting", Facts{NodeURL: "U", Node: up, Index: with(building, func(f *IndexFacts) { f.Err = errors.New("no") })}, true, "building", nil},
 		{"stopped at a block", Facts{NodeURL: "U", Node: up, Index: with(complete, func(f *IndexFacts) { f.Stopped, f.Err = true, errors.New("block 8: version 9") })}, false, "complete",
 			[]string{"the index build has stopped: block 8: version 9"}},
+		{"the node is set back", Facts{NodeURL: "U", Node: up, Index: with(complete, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "complete",
+			[]string{"zebra at U is at height 100, below the index's 103: it is waited for"}},
+		{"the node is below an index that is built", Facts{NodeURL: "U", Node: up, Index: with(building, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "building", nil},
+		{"methods are missing", Facts{NodeURL: "U", Node: up, Index: complete, Missing: []MissingMethod{{"getinfo", "much is missing"}}}, true, "complete",
+			[]string{"zebra at U does not have the method getinfo: much is missing"}},
 		{"stopping", Facts{NodeURL: "U", Node: up, Index: complete, Stopping: true}, false, "complete", []string{"the program is stopping"}},
 	}
 	for _, tt := range tests {

@@ -162,6 +162,8 @@ func zebraMetrics() []metric {
 			func(r *Readings) float64 { return float64(r.Facts.Node.ID.Height) }).where(known),
 		gauge("zsidecar_node_tip_confirmed_timestamp_seconds", "When the node last named its tip.",
 			func(r *Readings) float64 { return float64(r.Facts.Node.Confirmed.UnixMilli()) / 1000 }).where(known),
+		gauge("zsidecar_node_missing_methods", "JSON-RPC methods that are needed and that the node does not have; /healthz names them.",
+			func(r *Readings) float64 { return float64(len(r.Facts.Missing)) }).where(known),
 		gauge("zsidecar_zebra_in_flight", "Requests at Zebra now.", func(r *Readings) float64 { return float64(r.Zebra.InFlight) }),
 		gauge("zsidecar_zebra_waiting", "Requests that wait for a permit to be sent to Zebra.",
 			func(r *Readings) float64 { return float64(r.Zebra.Waiting) }),

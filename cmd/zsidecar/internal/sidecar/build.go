@@ -58,7 +58,7 @@ func (s *Sidecar) buildIndex(ctx context.Context) error {
 	s.store.Store(store)
 	s.joined.SetIndex(store)
 	close(s.opened)
-	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{Logger: s.Log.With("zebra", s.client.URL())})
+	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{ConfirmDeep: s.ConfirmDeep, Logger: s.Log.With("zebra", s.client.URL())})
 	s.builder.Store(builder)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return builder.Run(ctx) })

@@ -45,7 +45,9 @@ type Options struct {
 	Build     ops.Build
 	BuildDate string
 	Log       *slog.Logger
-	Screen    *progress.Screen // where the progress bar goes; nil: log lines
+	// ConfirmDeep is index.BuilderOptions.ConfirmDeep.
+	ConfirmDeep time.Duration
+	Screen      *progress.Screen // where the progress bar goes; nil: log lines
 }
 
 // Sidecar is the wired program.
@@ -67,7 +69,8 @@ type Sidecar struct {
 	opened   chan struct{}               // closed when it is
 	noRoom   atomic.Pointer[error]       // why it could not be opened on a full disk, nil if it could at once
 	builder  atomic.Pointer[index.Builder]
-	beat     atomic.Pointer[time.Time] // when the status loop last ran
+	missing  atomic.Pointer[[]ops.MissingMethod] // of the node; nil until it was asked
+	beat     atomic.Pointer[time.Time]           // when the status loop last ran
 	stopping atomic.Bool
 }
 
@@ -234,6 +237,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return s.mempool.Run(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
+	g.Go(func() error { s.checkMethods(work); return nil })
 	g.Go(func() error { s.keepNodeInfo(work); return nil })
 	g.Go(func() error { return s.joined.Run(work) })
 	if s.Config.Network != "" {

@@ -66,7 +66,12 @@ func startNode(t *testing.T, n *zebratest.Node) {
 // run starts a sidecar; the returned function stops it and returns what Run did.
 func run(t *testing.T, cfg config.Config) (*Sidecar, func() error) {
 	t.Helper()
-	s, err := New(Options{Config: cfg, Build: ops.Build{Version: "1.2.3"}, Log: slog.New(slog.DiscardHandler)})
+	return runWith(t, Options{Config: cfg, Build: ops.Build{Version: "1.2.3"}, Log: slog.New(slog.DiscardHandler)})
+}
+
+func runWith(t *testing.T, o Options) (*Sidecar, func() error) {
+	t.Helper()
+	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,11 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 	ticker := time.NewTicker(statusInterval)
 	defer ticker.Stop()
 	ready := false
+	var behind behindLog
 	for {
 		changed := s.client.Changed()
 		s.pulse()
+		behind.look(s.Log, s.facts())
 		if h := s.Health(); h.Ready != ready {
 			ready = h.Ready
 			s.wallets.SetServing(ready)
@@ -93,7 +95,7 @@ func height(h *uint32) any {
 func (s *Sidecar) Health() ops.Health { return ops.Assess(time.Now(), s.facts()) }
 
 func (s *Sidecar) facts() ops.Facts {
-	return ops.Facts{NodeURL: s.client.URL(), Node: s.client.Tip(), Index: s.indexFacts(), Stopping: s.stopping.Load()}
+	return ops.Facts{NodeURL: s.client.URL(), Node: s.client.Tip(), Missing: s.missingMethods(), Index: s.indexFacts(), Stopping: s.stopping.Load()}
 }
 
 func (s *Sidecar) readings() ops.Readings {
@@ -167,3 +169,29 @@ func (s *Sidecar) serveHTTP(ctx context.Context) error {
 
 // BlocksServed counts the blocks that wallets got, by chain.Origin.
 func (s *Sidecar) BlocksServed() [2]uint64 { return s.wallets.Stats().BlocksServed }
+
+// behindAfter is how long Zebra has to be below a complete index before the log tells: a moment of it is a reorg to a shorter chain, or
+// several nodes that answer in turn.
+const behindAfter = 10 * time.Second
+
+// behindLog tells when Zebra has been set back below the index, and when it has caught up.
+type behindLog struct {
+	since time.Time // zero: it is not below
+	told  bool
+}
+
+func (b *behindLog) look(log *slog.Logger, f ops.Facts) {
+	switch below := f.Node.Up() && f.Index.Complete && f.Node.ID.Height < f.Index.Tip.Height; {
+	case !below && b.told && f.Node.Up():
+		log.Info("zebra has caught up with the index", "height", f.Node.ID.Height)
+		*b = behindLog{}
+	case !below:
+		b.since = time.Time{}
+	case b.since.IsZero():
+		b.since = time.Now()
+	case !b.told && time.Since(b.since) >= behindAfter:
+		b.told = true
+		log.Warn("zebra is below the index, as after a restart or with a new database: what is indexed is served on, and it is waited for",
+			"zebra", f.Node.ID.Height, "index", f.Index.Tip.Height)
+	}
+}
