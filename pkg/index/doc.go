@@ -12,7 +12,7 @@
 //
 //	I1  The tip and the rows it names move in one transaction: a crash leaves the one or the other, never half.
 //	I2  Heights are dense: segments cover 0 to sealed-1, recent rows sealed to the tip, and each block's parent is the block below it.
-//	I3  A sealed block leaves the index only with all above its segment, by a cut, and only for a chain that has proved real (ADR 9).
+//	I3  A sealed block leaves the index only with all above its segment, by a cut, and only for a chain that has proved real (ADR 10).
 //	I4  A View reads the chain it was opened on until it is closed: rows that left the best chain are deleted only after that. Of sealed
 //	    blocks that were cut off it gets ErrReorged.
 //	I5  Bytes that do not match their CRC-32C are never served: their heights count as not indexed.
