@@ -8,6 +8,9 @@
 // A Builder is the only writer. Its Run owns every goroutine of this package that is not Badger's, and follows the node: find the
 // fork, rewind, connect, seal. It knows the node through the Node interface and nothing of Zebra.
 //
+// Check verifies an index that no process has open, Store.Check the one in use; Repair makes right what Check finds, with blocks of a
+// BestChain. All three are the same checker over the rows, and Repair writes through the one commit function like a Builder.
+//
 // Invariants, which Check verifies on disk and the tests in memory:
 //
 //	I1  The tip and the rows it names move in one transaction: a crash leaves the one or the other, never half.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
@@ -65,6 +67,7 @@ func TestRepair(t *testing.T) {
 	t.Parallel()
 	blocks := newForge().extend(t, nil, 40)
 	dir, good := wounded(t, blocks)
+	before := versions(t, dir)
 	n := newFakeNode(blocks)
 	var last int64
 	r, err := Repair(t.Context(), dir, n, small(), CheckOptions{Progress: func(done, total int64) { last = done }})
@@ -78,6 +81,58 @@ func TestRepair(t *testing.T) {
 		t.Errorf("%d blocks were fetched", n.blocksSent)
 	}
 	expectRows(t, dir, good)
+	written := 0
+	for key, version := range versions(t, dir) {
+		if version != before[key] {
+			written++
+		}
+	}
+	if written != 2+1+2+2 { // two segments, one transparent row, two recent rows, the network and the state
+		t.Errorf("%d rows were written", written)
+	}
+}
+
+// versions reads in which commit each row of a closed index was written.
+func versions(t *testing.T, dir string) map[string]uint64 {
+	t.Helper()
+	db, err := badger.OpenManaged(badgerOptions(dir, Options{Logger: logTo(t)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	txn := db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	versions := make(map[string]uint64)
+	for key, item := range rowsOf(txn, "", false) {
+		versions[string(key)] = item.Version()
+	}
+	return versions
+}
+
+// TestRepairSubtreeRoots: a root that is wrong goes, and those behind it.
+func TestRepairSubtreeRoots(t *testing.T) {
+	t.Parallel()
+	blocks := withLeaves(newForge().extend(t, nil, 40), leavesABlock)
+	roots := rootsOf(blocks)
+	dir := t.TempDir()
+	s := open(t, dir, small())
+	build(t, s, newFakeNode(blocks))
+	s.PutSubtreeRoots(chain.Orchard, roots)
+	closeAndCheck(t, s)
+	wrong := roots[4]
+	wrong.Completing = blocks[7].ID
+	writeRow(t, dir, subtreeKey{chain.Orchard, 4}.bytes(), encodeSubtree(wrong))
+	sizes := CheckOptions{madeUpSizes: true}
+	if r := check(t, dir, sizes); len(r.Problems) != 1 || r.Problems[0].Key != "subtree/orchard/4" || r.Problems[0].First != 7 {
+		t.Errorf("check: %v", r.Problems)
+	}
+	r, err := Repair(t.Context(), dir, nil, small(), sizes)
+	if err != nil || len(r.Problems) > 0 || r.SubtreeRoots != 4 || r.Repair.Dropped < 2 {
+		t.Errorf("%+v, %+v, %v", r, r.Repair, err)
+	}
+	s = open(t, dir, small())
+	expectRoots(t, s, 0, 4, roots[:4])
+	expectNoRoots(t, s, 0, 5)
 }
 
 // TestRepairSurvivesEveryCommit loses each commit, or its answer, and the process with it. What is there is never worse than before, and
