@@ -33,7 +33,7 @@ func TestEveryBlock(t *testing.T) {
 			}
 			c.stop()
 			if !s.noIndex {
-				requireClean(t, c)
+				requireClean(t, c, "--all", "--zebra", n.url(), "--zebra-cookie", n.cookie())
 			}
 		})
 	}
@@ -77,9 +77,9 @@ func requireRanges(t *testing.T, w *wallet, full []*walletrpc.CompactBlock) {
 }
 
 // requireClean runs the program's own check over the index of a stopped zsidecar.
-func requireClean(t *testing.T, c *sidecar) {
+func requireClean(t *testing.T, c *sidecar, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(program(t), "check", "--data-dir", c.dataDir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program(t), append([]string{"check", "--data-dir", c.dataDir}, args...)...).CombinedOutput(); err != nil {
 		t.Errorf("zsidecar check: %v\n%s", err, out)
 	}
 }

@@ -47,6 +47,23 @@ msg="the index reached the tip" height=30500 blocks=29800 took=29.8s blocks_per_
 	})
 }
 
+// What is not the build has lines of its own, and neither a first nor a last one.
+func TestOtherWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		Report(ctx, Options{Read: climb(), Log: plainLog(&out), What: "checking the index"})
+		const want = `msg="checking the index" height=10700 target=30500 blocks_per_s=1000 percent=35.0 eta=20s
+msg="checking the index" height=20700 target=30500 blocks_per_s=1000 percent=67.8 eta=10s
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
 // Nothing is said while there is nothing to build.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
