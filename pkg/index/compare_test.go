@@ -44,8 +44,7 @@ func TestCompare(t *testing.T) {
 		"goes away":              {ends, Comparison{Blocks: 20}, chain.ErrUnavailable, ""},
 		"another count of notes": {wrong, Comparison{Blocks: 40}, nil, "but the node's"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // not parallel: they lock one index
 			r := check(t, dir, CheckOptions{Compare: c.node, All: true})
 			got := *r.Node
 			got.Err, got.Error = nil, ""
