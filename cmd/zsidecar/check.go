@@ -52,7 +52,7 @@ func (p *program) checkCommand() *cobra.Command {
 		Short: "Verify, and repair, an index that no process has open",
 		Long: "Verify every row of the index in DIR, or in --data-dir: checksums, links between blocks, notes counted against tree sizes,\n" +
 			"transparent parts. It changes nothing, unless --repair is given.\n\n" +
-			"With --zebra, --sample or --all it compares blocks with Zebra's as well: hash, all bytes, tree sizes. A sample has random\n" +
+			"With --zebra, --sample, --seed or --all it compares blocks with Zebra's as well: hash, all bytes, tree sizes. A sample has random\n" +
 			"heights and the edges of the index; --all asks for every block.\n\n" +
 			"With --repair it fetches what is wrong, and just that, from Zebra (the one of the settings when no --zebra is given), deletes\n" +
 			"what nothing needs, and verifies everything again. What cannot be repaired in place is cut off, and the next start builds on\n" +
@@ -120,7 +120,7 @@ func (p *program) check(cmd *cobra.Command, f checkFlags) error {
 
 // look checks or repairs.
 func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (index.Report, error) {
-	compare := f.all || cmd.Flags().Changed("zebra") || cmd.Flags().Changed("sample")
+	compare := f.all || cmd.Flags().Changed("zebra") || cmd.Flags().Changed("sample") || f.seed != 0
 	log, screen := p.logging(cfg)
 	o := index.CheckOptions{Sample: f.sample, All: f.all, Seed: cmp.Or(f.seed, 1+rand.Uint64N(1<<32))}
 	var node index.BestChain

@@ -42,6 +42,7 @@ func TestCheckAndRepair(t *testing.T) {
 	expect("nothing to repair", 0, "\neverything is right\n", "--repair")
 	expect("a sample", 0, "blocks compared (seed 7)", "--zebra", n.URL(), "--seed", "7")
 	expect("the edges, by the Zebra of the settings", 0, "4 blocks compared", "--sample", "0")
+	expect("a seed alone", 0, "blocks compared (seed 9)", "--seed", "9")
 	expect("every block", 0, "3,001 blocks compared\n", "--all")
 	expect("without Zebra", 2, "could not be compared with the node\n", "--zebra", away)
 	expect("another network", 2, index.ErrOtherNetwork.Error(), "--zebra", other.URL())
