@@ -220,8 +220,10 @@ func rangeCases() []ranged {
 		{"up to 2^64-1", pair(func(e *env) (_, _ *walletrpc.BlockID) { return id(e.tip-9, nil), id(math.MaxUint64, nil) }), codes.OutOfRange, n(10)},
 		{"down across the tip", top(1, -9), codes.OutOfRange, n(0)},
 		{"above the tip", top(1, 2), codes.OutOfRange, n(0)},
+		{"from 2^31", fixed(id(1<<31, nil), id(5, nil)), codes.OutOfRange, n(0)},
 		{"from 2^32", fixed(id(1<<32, nil), id(5, nil)), codes.OutOfRange, n(0)},
 		{"from 2^63", fixed(id(1<<63, nil), id(1<<63+1, nil)), codes.OutOfRange, n(0)},
+		{"from 2^64-1", fixed(id(math.MaxUint64, nil), id(math.MaxUint64, nil)), codes.OutOfRange, n(0)},
 		{"the whole chain", pair(func(e *env) (_, _ *walletrpc.BlockID) { return id(0, nil), id(e.tip, nil) }), codes.OK, func(e *env) int { return int(e.tip) + 1 }},
 		{"the whole chain downwards", pair(func(e *env) (_, _ *walletrpc.BlockID) { return id(e.tip, nil), id(0, nil) }), codes.OK, func(e *env) int { return int(e.tip) + 1 }},
 	}

@@ -78,10 +78,17 @@ func mempoolRows() (rows []row) {
 		}
 		ids := e.sim.AddTransactions([]byte("this is no transaction, but Zebra has it in its mempool"))
 		defer e.sim.RemoveTransactions(ids...)
-		time.Sleep(2100 * time.Millisecond) // a snapshot may be so old
+		read := e.sim.Requests("getrawmempool")
+		// A snapshot may be two seconds old, but not older than the last transaction that was sent, were it refused.
+		if err := e.ask(ctx, sendTransaction, &walletrpc.RawTransaction{Data: []byte{1}}); err != nil {
+			return err
+		}
 		after, err := e.mempoolIDs(ctx)
 		if err == nil && !slices.EqualFunc(before, after, bytes.Equal) {
 			return wrong("%d transactions before, %d after", len(before), len(after))
+		}
+		if err == nil && e.sim.Requests("getrawmempool") == read {
+			return wrong("the mempool was not read anew")
 		}
 		return err
 	}})
