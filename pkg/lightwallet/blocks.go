@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -114,9 +113,8 @@ func (s *service) sendRange(req *walletrpc.BlockRange, stream grpc.ServerStream,
 	if err != nil {
 		return err
 	}
-	// At once: wallets give up when nothing comes for 10 s, and the first block may take longer.
-	if err := stream.SendHeader(metadata.MD{}); err != nil {
-		return fmt.Errorf("send headers: %w: %w", errClientGone, err)
+	if err := sendHeader(stream); err != nil {
+		return err
 	}
 	view, err := s.source.View(ctx)
 	if err != nil {
