@@ -137,13 +137,20 @@ func mempoolStreamRows() []row {
 			err := f.end()
 			return errors.Join(e.settle(ctx), err)
 		}},
-		{getMempoolStream, "one client leaves, another misses nothing", always(codes.Canceled), "", anywhere, func(ctx context.Context, e *env) error {
+		{getMempoolStream, "twenty clients leave, another misses nothing", always(codes.Canceled), "", anywhere, func(ctx context.Context, e *env) error {
 			leaves, stays := e.follow(ctx), e.follow(ctx)
 			defer stays.cancel()
+			var others []func()
+			for range 19 {
+				others = append(others, e.follow(ctx).cancel)
+			}
 			if err := e.requireFollowed(ctx, stays); err != nil {
 				return err
 			}
 			leaves.cancel()
+			for _, leave := range others {
+				leave()
+			}
 			raw := e.pay()
 			if _, err := e.send(ctx, raw); err != nil {
 				return err
