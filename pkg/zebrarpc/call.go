@@ -130,6 +130,9 @@ func (a *call) begin(dst []byte, method string) []byte {
 // exchange sends the request, as often as it takes, and has the response read by receive. a.Context, made of parent, ends after limit.
 func (a *call) exchange(parent context.Context, body []byte, limit time.Duration, receive retryablehttp.ResponseHandlerFunc) (err error) {
 	c := a.client
+	if err := c.Refused(); err != nil && a.method != getBestBlockHeightAndHash && a.method != getBlockHash {
+		return passing("not asked: %w", err)
+	}
 	if a.creds, err = c.auth.get(); err != nil {
 		return err
 	}

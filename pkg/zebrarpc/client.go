@@ -38,6 +38,8 @@ type Client struct {
 	blocks   blocks
 	encoders encoderPool
 
+	refused atomic.Pointer[error] // see Refuse
+
 	tip   tipWatcher
 	stats counters
 }
@@ -96,6 +98,24 @@ func (c *Client) Close() {
 	if c.idle != nil {
 		c.idle.CloseIdleConnections()
 	}
+}
+
+// Refuse makes every question fail with err from now on, as if the node were away, but those with which one can see that it is the right
+// one again: for its tip, and for the hash of a height. Nil ends that.
+func (c *Client) Refuse(err error) {
+	if err == nil {
+		c.refused.Store(nil)
+		return
+	}
+	c.refused.Store(&err)
+}
+
+// Refused returns what Refuse was given last.
+func (c *Client) Refused() error {
+	if err := c.refused.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // URL is the node's address, without any secret.

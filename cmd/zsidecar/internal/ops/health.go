@@ -15,6 +15,7 @@ const answeredWithin = 30 * time.Second
 type Facts struct {
 	NodeURL  string
 	Node     zebrarpc.TipState
+	Refused  error           // why the node is not asked, nil when it is
 	Missing  []MissingMethod // of the node, as far as it was asked
 	Index    IndexFacts
 	Stopping bool
@@ -66,13 +67,13 @@ type IndexHealth struct {
 }
 
 // Assess judges the facts of one moment. The program is ready when a tip is known and it can answer for it: the node answered in the
-// last 30 seconds, or the index is complete; and when nothing has stopped the build, such as a block that it cannot read.
+// last 30 seconds, or the index is complete; and when the node is not refused and nothing has stopped the build, such as a block that it cannot read.
 func Assess(now time.Time, f Facts) Health {
 	h := Health{Reasons: []string{}, Node: nodeHealth(now, f), Index: indexHealth(f.Index)}
 	say := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }
 
 	answered := f.Node.Known && now.Sub(f.Node.Confirmed) <= answeredWithin
-	h.Ready = (answered || f.Index.Complete) && !f.Index.Stopped && !f.Stopping
+	h.Ready = (answered || f.Index.Complete) && f.Refused == nil && !f.Index.Stopped && !f.Stopping
 	if f.Stopping {
 		say("the program is stopping")
 	}
@@ -84,6 +85,9 @@ func Assess(now time.Time, f Facts) Health {
 	}
 	if answered && f.Node.Err == nil && f.Index.Complete && f.Index.HasTip && f.Node.ID.Height < f.Index.Tip.Height {
 		say("zebra at %s is at height %d, below the index's %d: it is waited for", f.NodeURL, f.Node.ID.Height, f.Index.Tip.Height)
+	}
+	if f.Refused != nil {
+		say("%v", f.Refused)
 	}
 	for _, m := range f.Missing {
 		say("zebra at %s does not have the method %s: %s", f.NodeURL, m.Method, m.Without)

@@ -64,6 +64,8 @@ func TestAssess(t *testing.T) {
 		{"the node is set back", Facts{NodeURL: "U", Node: up, Index: with(complete, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "complete",
 			[]string{"zebra at U is at height 100, below the index's 103: it is waited for"}},
 		{"the node is below an index that is built", Facts{NodeURL: "U", Node: up, Index: with(building, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "building", nil},
+		{"the node is refused", Facts{NodeURL: "U", Node: up, Index: complete, Refused: errors.New("another network")}, false, "complete",
+			[]string{"another network"}},
 		{"methods are missing", Facts{NodeURL: "U", Node: up, Index: complete, Missing: []MissingMethod{{"getinfo", "much is missing"}}}, true, "complete",
 			[]string{"zebra at U does not have the method getinfo: much is missing"}},
 		{"stopping", Facts{NodeURL: "U", Node: up, Index: complete, Stopping: true}, false, "complete", []string{"the program is stopping"}},

@@ -56,7 +56,7 @@ func (s *Sidecar) buildIndex(ctx context.Context) error {
 		s.wallets.Remember(info)
 	}
 	s.store.Store(store)
-	s.joined.SetIndex(store)
+	s.joined.SetIndex(indexed{store, s.client})
 	close(s.opened)
 	builder := index.NewBuilder(store, node{s.client}, index.BuilderOptions{ConfirmDeep: s.ConfirmDeep, Logger: s.Log.With("zebra", s.client.URL())})
 	s.builder.Store(builder)
@@ -116,6 +116,20 @@ func (s *Sidecar) progress() progress.State {
 		PerSecond: p.BlocksPerSecond,
 		Building:  p.Target > 0 && !s.store.Load().Complete() && p.Blocks <= p.Target,
 	}
+}
+
+// indexed is the index as the joined source sees it.
+type indexed struct {
+	*index.Store
+	client *zebrarpc.Client
+}
+
+// Apart implements passthrough.Indexed: a node that is refused has another chain, whether the builder has seen that or not.
+func (x indexed) Apart() error {
+	if err := x.Store.Apart(); err != nil {
+		return err
+	}
+	return x.client.Refused()
 }
 
 // node is Zebra as the index's builder sees it.

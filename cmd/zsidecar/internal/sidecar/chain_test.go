@@ -297,14 +297,25 @@ func TestBalancedNodes(t *testing.T) {
 	}
 }
 
-// TestOtherNetworkMeanwhile: a node of another network takes the place of ours. It is refused, blocks are served on, and all is well when
-// ours is back.
+// TestOtherNetworkMeanwhile: a node of another network takes the place of ours. It is refused, indexed blocks are served on, nobody is told
+// of the other chain, and all is well when ours is back.
 func TestOtherNetworkMeanwhile(t *testing.T) {
+	for name, noIndex := range map[string]bool{"complete": false, "no index": true} {
+		t.Run(name, func(t *testing.T) { testOtherNetwork(t, noIndex) })
+	}
+}
+
+func testOtherNetwork(t *testing.T, noIndex bool) {
 	n := newNode(t, 300, zebratest.NodeOptions{})
 	startNode(t, n)
-	s, log, client := follow(t, n.URL(), unchanged)
+	s, log, client := follow(t, n.URL(), func(c *config.Config) { c.NoIndex = noIndex })
 	ours := n.Chain()
-	awaitChain(t, s, client, ours, 100)
+	right := func() bool {
+		id, err := client.GetLatestBlock(t.Context(), &walletrpc.ChainSpec{})
+		h := s.Health()
+		return err == nil && id.Height == uint64(ours.Tip().Height) && h.Ready && len(h.Reasons) == 0 && (noIndex || h.Index.State == "complete")
+	}
+	await(t, "our network is served", right)
 	other, err := zebratest.NewChain(zebratest.ChainOptions{Network: zebratest.Main})
 	if err != nil {
 		t.Fatal(err)
@@ -315,21 +326,32 @@ func TestOtherNetworkMeanwhile(t *testing.T) {
 	n.SetChain(other)
 	await(t, "the other network is refused", func() bool {
 		h := s.Health()
-		return !h.Ready && strings.Contains(strings.Join(h.Reasons, ""), "belongs to another network")
+		return !h.Ready && strings.Contains(strings.Join(h.Reasons, ""), "is of another network now: its genesis block is ")
 	})
+	asked := n.Requests("getaddressbalance") + n.Requests("getrawmempool") + n.Requests("getblock")
 	_, err = client.GetLatestBlock(t.Context(), &walletrpc.ChainSpec{})
 	expectCode(t, "the tip", err, codes.Unavailable)
-	expectRange(t, client, ours, 0, 300)
 	_, err = client.GetBlock(t.Context(), &walletrpc.BlockID{Height: 350})
 	expectCode(t, "a block of the other network", err, codes.Unavailable)
+	_, err = client.GetTaddressBalance(t.Context(), &walletrpc.AddressList{Addresses: []string{"tmJymvcUCn1ctbghvTJpXBwHiMEB8P6wxNV"}})
+	expectCode(t, "a balance", err, codes.Unavailable)
+	_, err = client.SendTransaction(t.Context(), &walletrpc.RawTransaction{Data: []byte{1, 2, 3}})
+	expectCode(t, "a transaction", err, codes.Unavailable)
+	if !noIndex {
+		expectRange(t, client, ours, 0, 300)
+	}
 	time.Sleep(3 * confirmDeep)
+	if now := n.Requests("getaddressbalance") + n.Requests("getrawmempool") + n.Requests("getblock"); now != asked {
+		t.Errorf("the other network's node got %d questions", now-asked)
+	}
 	n.SetChain(ours)
 	if err := ours.Extend(1, zebratest.Small); err != nil {
 		t.Fatal(err)
 	}
-	awaitChain(t, s, client, ours, 300)
-	if log.count("cut back") > 0 || log.count("rewinding") > 0 {
-		t.Errorf("the index has changed:\n%s", log.buf.String())
+	await(t, "our network is served again", right)
+	expectRange(t, client, ours, 280, 301)
+	if log.count("cut back") > 0 || log.count("rewinding") > 0 || log.count("zebra is refused") != 1 {
+		t.Errorf("the log:\n%s", log.buf.String())
 	}
 }
 

@@ -96,7 +96,7 @@ func New(o Options) (*Sidecar, error) {
 		return nil, err
 	}
 	s := &Sidecar{Options: o, client: client, tls: certificate, opened: make(chan struct{})}
-	s.joined = passthrough.NewJoined(passthrough.New(client))
+	s.joined = passthrough.NewJoined(passthrough.New(source{client}))
 	s.mempool = mempool.New(client, mempool.Options{Tip: s.servedTip, Logger: o.Log})
 	if c.ZebraIndexer != "" {
 		s.tips = indexer.New(indexer.Options{Addr: c.ZebraIndexer, Tip: client.Hint, Logger: o.Log})
@@ -238,6 +238,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	g.Go(func() error { return s.mempool.Run(work) })
 	g.Go(func() error { s.watchStatus(work); return nil })
 	g.Go(func() error { s.checkMethods(work); return nil })
+	g.Go(func() error { s.watchNetwork(work); return nil })
 	g.Go(func() error { s.keepNodeInfo(work); return nil })
 	g.Go(func() error { return s.joined.Run(work) })
 	if s.Config.Network != "" {

@@ -95,7 +95,7 @@ func height(h *uint32) any {
 func (s *Sidecar) Health() ops.Health { return ops.Assess(time.Now(), s.facts()) }
 
 func (s *Sidecar) facts() ops.Facts {
-	return ops.Facts{NodeURL: s.client.URL(), Node: s.client.Tip(), Missing: s.missingMethods(), Index: s.indexFacts(), Stopping: s.stopping.Load()}
+	return ops.Facts{NodeURL: s.client.URL(), Node: s.client.Tip(), Refused: s.client.Refused(), Missing: s.missingMethods(), Index: s.indexFacts(), Stopping: s.stopping.Load()}
 }
 
 func (s *Sidecar) readings() ops.Readings {

@@ -42,6 +42,8 @@ func positions(t *testing.T, test func(t *testing.T, n *zebratest.Node, w txWall
 			n := newNode(t, 30, zebratest.NodeOptions{})
 			startNode(t, n)
 			s, _ := run(t, settings(t, func(c *config.Config) { c.Zebra, c.NoIndex, c.HTTP = n.URL(), noIndex, "" }))
+			await(t, "it is known which methods the node has", func() bool { return s.missing.Load() != nil })
+			n.ResetCounts()
 			await(t, "SERVING", func() bool { return serving(t, s) })
 			if !noIndex {
 				await(t, "complete", func() bool { return s.Health().Index.State == "complete" })
