@@ -72,7 +72,9 @@ func chainLibraries() []string {
 const served = "cmd/zsidecar/internal/sidecar"
 
 // simulated are the packages that only the demo and tests may reach.
-func simulated() []string { return []string{"pkg/zebrarpc/zebratest", "pkg/chain/chaintest"} }
+func simulated() []string {
+	return []string{"pkg/zebrarpc/zebratest", "pkg/chain/chaintest", "pkg/jsonrpc/jsonrpctest"}
+}
 
 // wallClock are the files that tell somebody the time of day.
 func wallClock() []string {

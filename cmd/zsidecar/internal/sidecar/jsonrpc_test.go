@@ -132,6 +132,7 @@ func TestJSONRPCCannotStart(t *testing.T) {
 	free.Close()
 	for what, change := range map[string]func(*config.Config){
 		"--json-rpc":            func(c *config.Config) { c.JSONRPC = taken.Addr().String() },
+		"strict_bind":           func(c *config.Config) { c.JSONRPC, c.StrictBind = "0.0.0.0:0", true },
 		"--json-rpc-cookie-dir": func(c *config.Config) { c.JSONRPC, c.JSONRPCCookieDir = "127.0.0.1:0", file },
 	} {
 		cfg := settings(t, change)
