@@ -3,6 +3,8 @@ package zebrarpc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +55,7 @@ func (c *Client) Watch(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var hints hintJudge
+	var outage outageLog
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,7 +68,11 @@ func (c *Client) Watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		c.tip.note(id, err, c.logTip)
+		was, is := c.tip.note(id, err)
+		if is.Up() && !was.Up() {
+			c.log.Info("zebra answers", "url", c.url, "height", is.ID.Height, "hash", is.ID.Hash.String())
+		}
+		outage.look(c.log, err)
 		if hint != nil && err == nil && hints.foreign(*hint, id) {
 			c.log.Warn("the tip stream names blocks that this node does not: are rpc.listen_addr and rpc.indexer_listen_addr those of one node?",
 				"url", c.url, "tip", id.String(), "stream", hint.String())
@@ -78,8 +85,8 @@ func (c *Client) Watch(ctx context.Context) error {
 	}
 }
 
-// note publishes the outcome of a poll.
-func (t *tipWatcher) note(id chain.BlockID, err error, log func(was, is TipState)) {
+// note publishes the outcome of a poll, and returns the states before and after it.
+func (t *tipWatcher) note(id chain.BlockID, err error) (was, is TipState) {
 	old := t.state.Load()
 	s := &tipSnapshot{TipState: old.TipState, changed: old.changed}
 	s.Err = err
@@ -93,18 +100,45 @@ func (t *tipWatcher) note(id chain.BlockID, err error, log func(was, is TipState
 	t.state.Store(s)
 	if !same {
 		close(old.changed)
-		log(old.TipState, s.TipState)
 	}
+	return old.TipState, s.TipState
 }
 
-// logTip tells when Zebra comes and goes.
-func (c *Client) logTip(was, is TipState) {
-	switch {
-	case is.Up() && !was.Up():
-		c.log.Info("zebra answers", "url", c.url, "height", is.ID.Height, "hash", is.ID.Hash.String())
-	case is.Err != nil && was.Err == nil:
-		c.log.Warn("zebra cannot be asked", "err", is.Err)
+// reasonPause is the least time between two reasons for one outage in the log: a node that is falling over gives several in turn.
+const reasonPause = 10 * time.Second
+
+// outageLog tells why Zebra cannot be asked: when an outage begins, and when its reason has become another, as a refused connection
+// becomes a refused cookie when the node is up.
+type outageLog struct {
+	reason string    // that was told last
+	at     time.Time // when; zero: Zebra answers
+}
+
+// look takes the outcome of a poll.
+func (o *outageLog) look(log *slog.Logger, err error) {
+	if err == nil {
+		*o = outageLog{}
+		return
 	}
+	reason, text := reasonOf(err), "zebra cannot be asked"
+	if !o.at.IsZero() {
+		if reason == o.reason || time.Since(o.at) < reasonPause {
+			return
+		}
+		text = "zebra still cannot be asked, now for another reason"
+	}
+	o.reason, o.at = reason, time.Now()
+	log.Warn(text, "err", err)
+}
+
+// reasonOf tells failures apart that call for different things to be done. Texts of the operating system do not: they name ports that
+// are others each time.
+func reasonOf(err error) string {
+	var e *Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return fmt.Sprint(e.Class, e.Code, e.HTTPStatus, e.Hint)
 }
 
 // SetFollowing makes Watch poll at Options.PollFollowing, from now on, instead of PollIdle.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -19,9 +20,10 @@ import (
 
 // scriptedTip is a node whose tip the test moves.
 type scriptedTip struct {
-	id    atomic.Pointer[chain.BlockID]
-	down  atomic.Bool
-	polls atomic.Int32
+	id       atomic.Pointer[chain.BlockID]
+	down     atomic.Bool
+	refusing atomic.Bool // what Zebra does with wrong credentials
+	polls    atomic.Int32
 }
 
 func (s *scriptedTip) set(h chain.Height, hash byte) {
@@ -32,6 +34,9 @@ func (s *scriptedTip) answer(q question) (*http.Response, error) {
 	s.polls.Add(1)
 	if s.down.Load() {
 		return nil, syscall.ECONNREFUSED
+	}
+	if s.refusing.Load() {
+		return nil, io.EOF
 	}
 	id := s.id.Load()
 	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Hash[:]), " ", ","), "[]")
@@ -178,6 +183,38 @@ func TestWatchOutage(t *testing.T) {
 			if n := strings.Count(log.String(), text); n != want {
 				t.Errorf("logged %q %d times, want %d:\n%s", text, n, want, log)
 			}
+		}
+	})
+}
+
+// A node that comes up and refuses our credentials is told of, although it could not be asked before either; a node that falters in two
+// ways in turn does not fill the log.
+func TestWatchOutageReasons(t *testing.T) {
+	watching(t, func(t *testing.T, _ *Client, node *scriptedTip, log *bytes.Buffer) {
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		logged := func(refused, closed int) {
+			t.Helper()
+			again := strings.Count(log.String(), "zebra still cannot be asked, now for another reason")
+			if r, c := strings.Count(log.String(), "connection refused"), strings.Count(log.String(), "rpc.enable_cookie_auth"); r != refused || c != closed || again != r+c-1 {
+				t.Fatalf("told of %d refused connections and %d refused requests, want %d and %d:\n%s", r, c, refused, closed, log)
+			}
+		}
+		node.down.Store(true)
+		pass(time.Minute)
+		logged(1, 0)
+		node.refusing.Store(true)
+		node.down.Store(false)
+		pass(time.Minute)
+		logged(1, 1)
+		for range 60 {
+			node.down.Store(!node.down.Load())
+			pass(time.Second)
+		}
+		if n := strings.Count(log.String(), "another reason"); n < 2 || n > 8 {
+			t.Errorf("told %d reasons in another minute:\n%s", n, log)
 		}
 	})
 }
