@@ -272,14 +272,26 @@ func modelRoots(blocks []testBlock) (roots []chain.SubtreeRoot) {
 	return roots
 }
 
+// pickOrOpen returns one of the views that are open, or one of the present chain.
+func (m *model) pickOrOpen(a uint32) (v *modelView, done func()) {
+	if a%2 == 0 {
+		v = m.view()
+		return v, v.Close
+	}
+	v, _ = m.pick(a / 2)
+	return v, func() {}
+}
+
 func (m *model) bringRoots(a, b uint32) {
-	v, _ := m.pick(a)
+	v, done := m.pickOrOpen(a)
+	defer done()
 	roots := modelRoots(v.blocks)
 	m.store.PutSubtreeRoots(chain.Orchard, roots[:len(roots)-min(len(roots), int(b%4))])
 }
 
 func (m *model) askRoots(a, b uint32) {
-	v, _ := m.pick(a)
+	v, done := m.pickOrOpen(a)
+	defer done()
 	all := modelRoots(v.blocks)
 	start, limit := b%uint32(len(all)+2), a%5
 	want := all[min(int(start), len(all)):]

@@ -150,6 +150,7 @@ func (m *model) move(a, b uint32) {
 	depth, more := int(b%16), 1+int(b/16%16)
 	m.during(int(a%24), func() error {
 		defer m.catch()
+		m.moved = true
 		n := max(len(m.best)-depth, 1)
 		m.setBest(m.forge.extend(m, m.best[:n:n], more))
 		return nil

@@ -124,6 +124,7 @@ type model struct {
 	away    bool                       // the node cannot be asked
 	foreign bool                       // the node is of another network
 	highest chain.Height               // of all the node's tips
+	moved   bool                       // the chain changed in the middle of a fetch
 	refused int                        // steps for which the node's chain has been one that is not followed
 	views   []*modelView
 	streams []*modelStream
@@ -154,7 +155,7 @@ func (m *model) run(s script) {
 	m.open(m.dir + "/0")
 	m.settle()
 	for i, st := range s {
-		m.at = i
+		m.at, m.moved = i, false
 		modelSteps()[st.op].run(m, st.a, st.b)
 		if m.failed() {
 			return
@@ -308,6 +309,9 @@ func (m *model) verify(before []testBlock) {
 		}
 		m.refused = refused + 1
 		m.count("lower chain that leaves ours among sealed blocks")
+	case len(m.best) < len(before) && shared(m.best, before) < m.sealed && !m.moved:
+		m.Fatalf("the store follows the node's chain up to %v, which is lower than ours up to %v and leaves it among %d sealed blocks",
+			top, before[len(before)-1].ID, m.sealed)
 	default:
 		if tip != top || !m.store.Complete() || apart != nil {
 			m.Fatalf("the tip is %v, complete %t, apart %v; the node's is %v", tip, m.store.Complete(), apart, top)
