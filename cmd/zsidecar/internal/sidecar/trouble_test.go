@@ -15,39 +15,51 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
 
-// A block that is wrong stops the build below it and makes the program not ready, with height, hash and URL; it heals with the node.
+// What is wrong with a block stops the build below it and makes the program not ready, with height, hash and URL; it heals with the node.
 func TestWrongBlock(t *testing.T) {
-	const bad = chain.Height(150)
+	const bad, tip = chain.Height(150), chain.Height(200)
+	raw := func(spoil func([]byte) []byte) zebratest.Fault {
+		return zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(bad), Raw: spoil}
+	}
 	for name, c := range map[string]struct {
-		raw    func([]byte) []byte
+		fault  zebratest.Fault
 		height string
 		at     chain.Height // whose hash is named
+		below  chain.Height // where the index has to end
+		remedy string
 	}{
-		"transactions": {zebratest.FlipLastByte, "block 150: ", bad},
-		"hash":         {zebratest.FlipHeaderByte, "block 151 (", bad + 1},
-		"link":         {zebratest.FlipPrevHash, "block 150 (", bad - 1},
+		"transactions": {raw(zebratest.FlipLastByte), "block 150: ", bad, bad, "database is damaged"},
+		"hash":         {raw(zebratest.FlipHeaderByte), "block 151 (", bad + 1, bad, "database is damaged"},
+		"link":         {raw(zebratest.FlipPrevHash), "block 150 (", bad - 1, bad, "database is damaged"},
+		"tree sizes": {zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(tip), Sizes: func(s chain.TreeSizes) chain.TreeSizes {
+			s.Orchard++
+			return s
+		}}, "block 200 (", tip, tip, "the blocks add up to"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, 200, zebratest.NodeOptions{})
+			n := newNode(t, int(tip), zebratest.NodeOptions{})
 			startNode(t, n)
 			hash, err := n.Chain().Hash(c.at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			heal := n.Fault(zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(bad), Raw: c.raw})
+			heal := n.Fault(c.fault)
 			s, end := run(t, settings(t, func(c *config.Config) { c.Zebra = n.URL() }))
 			await(t, "the build has stopped", func() bool {
 				code, text := get(t, s, "/readyz")
 				return code == 503 && strings.Contains(text, "the index build has stopped: ")
 			})
 			_, text := get(t, s, "/healthz")
-			for _, part := range []string{c.height, hash.String(), n.URL(), "database is damaged"} {
+			for _, part := range []string{c.height, hash.String(), n.URL(), c.remedy} {
 				if !strings.Contains(text, part) {
 					t.Errorf("/healthz does not name %s: %s", part, text)
 				}
 			}
-			if tip := s.Health().Index.Height; tip != nil && *tip > uint32(bad) {
-				t.Errorf("the index has height %d", *tip)
+			if stored := s.Health().Index; stored.Height != nil {
+				right, err := n.Chain().Hash(chain.Height(*stored.Height))
+				if err != nil || stored.Hash != right.String() || *stored.Height >= uint32(c.below) {
+					t.Errorf("the index ends with block %d (%s), the node has %s, %v", *stored.Height, stored.Hash, right, err)
+				}
 			}
 			if _, metrics := get(t, s, "/metrics"); !strings.Contains(metrics, "\nzsidecar_build_stopped 1\n") {
 				t.Error("/metrics does not say that the build has stopped")
