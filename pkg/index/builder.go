@@ -52,7 +52,7 @@ type Builder struct {
 	// What follows belongs to the goroutine of loop.
 	segments segmentBatch         // sealed blocks that are not committed yet, on top of the store's tip
 	recent   recentBatch          // or recent ones
-	checked  chain.Height         // blocks whose tree sizes were compared with the node's, or were stored when the attempt began
+	checked  chain.Height         // blocks whose tree sizes were compared with the node's, now or by an earlier attempt: the sealed ones, and all of a complete index
 	other    otherChain           // which the node has shown, if it leaves ours among sealed blocks
 	suspect  bool                 // our tip may be off the node's best chain
 	logged   string               // the last error, so that it is logged once
@@ -165,7 +165,10 @@ func (b *Builder) wait(ctx context.Context, changed <-chan struct{}, d time.Dura
 
 // attempt follows the node until something goes wrong.
 func (b *Builder) attempt(ctx context.Context) error {
-	b.checked = b.store.state.top.blocks
+	b.checked = b.store.state.sealed.blocks
+	if b.store.Complete() {
+		b.checked = b.store.state.top.blocks
+	}
 	b.suspect = true
 	verified, detours := false, 0
 	for {

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,6 +59,46 @@ func TestTreeSizesAreCompared(t *testing.T) {
 			expectChain(t, s, blocks)
 		})
 	}
+}
+
+// While the index is being built recent blocks are stored before their tree sizes are compared: they are taken back when those differ, also
+// those that another attempt has stored.
+func TestUncomparedBlocksAreTakenBack(t *testing.T) {
+	t.Parallel()
+	const sealed, wrong = 30, 100 // blocks
+	blocks := newForge().extend(t, nil, 1000)
+	s := open(t, t.TempDir(), Options{MinFree: -1, SealDepth: 999 - sealed, SegmentBlocks: 10})
+	n := newFakeNode(blocks)
+	n.treeSizes = func(hash chain.Hash, sizes chain.TreeSizes) (chain.TreeSizes, error) {
+		if hash == blocks[999].ID.Hash {
+			return sizes, errDown
+		}
+		return sizes, nil
+	}
+	b := start(t, s, n, BuilderOptions{})
+	b.awaitState(t, StateWaiting, "ask the node for the tree sizes of block 999")
+	b.stop(t)
+	if tip, ok := s.Tip(); !ok || tip.Height < wrong {
+		t.Fatalf("the index ends with %v: nothing was stored before it was compared", tip)
+	}
+
+	n.with(func() {
+		n.treeSizes = func(hash chain.Hash, sizes chain.TreeSizes) (chain.TreeSizes, error) {
+			if slices.ContainsFunc(blocks[wrong:], func(b testBlock) bool { return b.ID.Hash == hash }) {
+				sizes.Orchard++
+			}
+			return sizes, nil
+		}
+	})
+	b = start(t, s, n, BuilderOptions{})
+	b.awaitState(t, StateStopped, "tree sizes at the end of block 999")
+	if tip, ok := s.Tip(); !ok || tip != blocks[sealed-1].ID {
+		t.Errorf("the index ends with %v, want the last block that was compared", tip)
+	}
+	n.with(func() { n.treeSizes = nil })
+	b.awaitTip(t, blocks[999])
+	b.stop(t)
+	expectChain(t, s, blocks)
 }
 
 func TestTreeSizesAreComparedOftenEnough(t *testing.T) {

@@ -89,8 +89,8 @@ func (e *CorruptError) As(target any) bool {
 // Is makes errors.Is(err, chain.ErrUnavailable) true.
 func (e *CorruptError) Is(target error) bool { return target == chain.ErrUnavailable }
 
-// TreeSizeError says that the note commitments counted in the blocks up to Block are not as many as the node's trees have. Nothing that
-// contains them was stored.
+// TreeSizeError says that the note commitments counted in the blocks up to Block are not as many as the node's trees have. Nothing
+// above the last block that was compared before stays stored.
 type TreeSizeError struct {
 	Block      chain.BlockID
 	Ours, Node chain.TreeSizes

@@ -40,8 +40,9 @@ type Options struct {
 	SegmentAge    time.Duration
 	// MinFree bytes stay free on the disk: a commit that would leave less waits. Negative means none.
 	MinFree int64
-	// TreeCheckEvery is the largest number of recent blocks whose tree sizes are committed without asking the node. They are compared
-	// before every commit of segments and at the tip as well.
+	// TreeCheckEvery is the largest number of recent blocks that are committed, while the index is being built, without comparing their tree
+	// sizes with the node's. They are compared before every commit of segments, at the tip, and before every commit to a complete index;
+	// blocks of a build that turn out to differ are taken back.
 	TreeCheckEvery chain.Height
 	// TreeStates is how many tree states are kept at most, the newest ones, some 2 kB each.
 	TreeStates int

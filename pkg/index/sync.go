@@ -160,7 +160,7 @@ func (b *Builder) flushRecent(ctx context.Context, tip chain.BlockID) error {
 		return nil
 	}
 	end := b.recent.end
-	if end.blocks > tip.Height || end.blocks-b.checked >= b.store.o.TreeCheckEvery {
+	if end.blocks > tip.Height || b.store.Complete() || end.blocks-b.checked >= b.store.o.TreeCheckEvery {
 		if err := b.checkSizes(ctx, end); err != nil {
 			return err
 		}
@@ -214,12 +214,19 @@ func (b *Builder) checkSizes(ctx context.Context, end chainEnd) error {
 	if err != nil {
 		return fmt.Errorf("ask the node for the tree sizes of block %s: %w", end.tip(), err)
 	}
-	if node != end.sizes {
-		b.drop()
-		return &TreeSizeError{Block: end.tip(), Ours: end.sizes, Node: node}
+	if node == end.sizes {
+		b.checked = end.blocks
+		return nil
 	}
-	b.checked = end.blocks
-	return nil
+	b.drop()
+	wrong := &TreeSizeError{Block: end.tip(), Ours: end.sizes, Node: node}
+	// Recent blocks are committed before they are compared while the index is being built. Nobody takes their tip for that of the chain yet.
+	if right := max(b.checked, b.store.state.sealed.blocks); right < b.store.state.top.blocks && !b.store.Complete() {
+		err := b.commit(ctx, func() error { return b.store.rewind(right) })
+		b.recent.reset(b.store.state.top)
+		return errors.Join(wrong, err)
+	}
+	return wrong
 }
 
 // commit does one write of the store, and waits in place while there is no room.
