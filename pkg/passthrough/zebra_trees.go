@@ -37,16 +37,19 @@ func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeSt
 }
 
 // explain says what "no such block" means for a block of this view, whose hash may be zero when it is not known. If Zebra names that very
-// block, it only lacks its bytes, and that is ErrUnavailable. Otherwise the block has left the best chain.
+// block, and still the tip of this view, it only lacks the block's bytes, and that is ErrUnavailable. Otherwise the block has left the
+// best chain, if only for a moment.
 func (v *zebraView) explain(ctx context.Context, id chain.BlockID, err error) error {
 	if !errors.Is(err, chain.ErrNotFound) && !errors.Is(err, chain.ErrAboveTip) {
 		return err
 	}
-	hash, hashErr := v.zebra.node.BlockHash(ctx, id.Height)
-	if hashErr == nil && (id.Hash == hash || id.Hash == chain.Hash{}) {
-		return fmt.Errorf("zebra names block %d but does not have it, like a node that prunes old blocks: %w: %s", id.Height, chain.ErrUnavailable, err)
+	for _, own := range []chain.BlockID{id, v.state.ID} {
+		hash, hashErr := v.zebra.node.BlockHash(ctx, own.Height)
+		if hashErr != nil || own.Hash != hash && own.Hash != (chain.Hash{}) {
+			return v.left(err)
+		}
 	}
-	return v.left(err)
+	return fmt.Errorf("zebra names block %d but does not have it, like a node that prunes old blocks: %w: %s", id.Height, chain.ErrUnavailable, err)
 }
 
 // left turns "no such block" into ErrReorged: it was on the best chain when the view was opened, or a moment ago.

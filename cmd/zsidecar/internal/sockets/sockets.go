@@ -44,8 +44,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if number(conn) < limit-min(l.spare, limit/2) {
 			return conn, nil
 		}
+		l.refused.Add(1) // first, so that whoever sees the end finds it counted
 		conn.Close()
-		l.refused.Add(1)
 		if l.told.IsZero() || time.Since(l.told) >= warnEvery {
 			l.told = time.Now()
 			l.log.Warn("a connection was closed at once: file descriptors are running out; raise the limit (ulimit -n, LimitNOFILE=)",
