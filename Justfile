@@ -63,6 +63,10 @@ regtest:
 integration:
     scripts/real.sh
 
+# the differences from Zaino: zainod beside zsidecar and zebrad; -update rewrites docs/differences.md
+interop *ARGS:
+    scripts/interop.sh {{ARGS}}
+
 # the Dockerfile, the compose files, the unit and the manifests: linted, and run
 deploy:
     scripts/deploy.sh

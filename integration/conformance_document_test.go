@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables of docs/protocol.md")
+var update = flag.Bool("update", false, "rewrite the tables of docs/protocol.md, and docs/differences.md")
 
 const (
 	rowsBegin = "<!-- rows: made by go test ./integration -update -->\n"

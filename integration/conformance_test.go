@@ -106,20 +106,27 @@ func (e *env) check(t *testing.T, rows []row) {
 	}
 }
 
+// deviation is an answer that is not what a row says.
+type deviation struct {
+	kind string // in few words, the same each time
+	error
+}
+
 // hold runs a row and says how it differs from what is written.
 func (e *env) hold(ctx context.Context, r row) error {
 	err := r.run(ctx, e)
 	st, ok := status.FromError(err)
 	want := r.want.in(e.position)
+	name := codeName(st.Code())
 	switch {
 	case !ok:
-		return fmt.Errorf("the answer is wrong: %w", err)
+		return deviation{"another answer", fmt.Errorf("the answer is wrong: %w", err)}
 	case st.Code() != want:
-		return fmt.Errorf("%v, want %v: %s", st.Code(), want, st.Message())
+		return deviation{name, fmt.Errorf("%v, want %v: %s", st.Code(), want, st.Message())}
 	case !strings.Contains(st.Message(), r.text):
-		return fmt.Errorf("%v says %q, want %q in it", st.Code(), st.Message(), r.text)
+		return deviation{name + ", other text", fmt.Errorf("%v says %q, want %q in it", st.Code(), st.Message(), r.text)}
 	case want == codes.OutOfRange && !strings.Contains(st.Message(), strconv.FormatUint(e.tip, 10)):
-		return fmt.Errorf("%v says %q, which does not name the tip %d", st.Code(), st.Message(), e.tip)
+		return deviation{name + ", tip not named", fmt.Errorf("%v says %q, which does not name the tip %d", st.Code(), st.Message(), e.tip)}
 	}
 	return nil
 }

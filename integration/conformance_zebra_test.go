@@ -21,8 +21,7 @@ func listDifferences(t *testing.T) {
 	}
 	differ, count := 0, 0
 	for _, r := range conformance() {
-		// What runs beside a simulated node alone, needs another server of ours, or is no method of the protocol.
-		if r.beside == simulated || r.name == firstFollower || r.method == subscribeIndexedTips {
+		if r.oursAlone() || r.method == subscribeIndexedTips { // which is no method of the protocol
 			continue
 		}
 		count++
@@ -33,3 +32,6 @@ func listDifferences(t *testing.T) {
 	}
 	t.Logf("%d of %d rows differ", differ, count)
 }
+
+// oursAlone: the row runs beside a simulated node alone, or needs another server of ours.
+func (r row) oursAlone() bool { return r.beside == simulated || r.name == firstFollower }

@@ -10,7 +10,9 @@
 //	ZSIDECAR_WALLET_ALL    1 runs the wallet in every combination, and beside Zebra's own wallet server
 //	ZSIDECAR_SLOW          1 gives tests of patience their full length, up to three minutes a case
 //	ZSIDECAR_COMPARE_ZEBRA 1 lists where Zebra's own wallet server differs from the conformance table (docs/protocol.md)
-//	ZSIDECAR_REQUIRE_REAL  1 turns every skip for a missing one of these into a failure (CI sets it)
+//	ZSIDECAR_ZAINOD        path of zainod 0.10.2; scripts/zainod.sh prints one, building it when needed (docs/differences.md)
+//	ZSIDECAR_REQUIRE_REAL  1 turns every skip for a missing one of these into a failure (CI sets it), except for zainod, which CI does
+//	                       not build
 //	ZSIDECAR_CACHE         folder outside the checkout that keeps the mined fixture chain between runs
 //	ZSIDECAR_BENCH_BLOCKS  blocks of the synthetic chain that the benchmarks of serving use; 100000 when not set
 //

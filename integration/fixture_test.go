@@ -77,13 +77,19 @@ func fixtureNode(tb testing.TB, extraRPC string) *node {
 // recipeNode runs a zebrad that has a chain of the recipe.
 func recipeNode(tb testing.TB, r recipe, extraRPC string) *node {
 	tb.Helper()
+	return recipeNodeOf(tb, zebradConfig, r, extraRPC)
+}
+
+// recipeNodeOf is recipeNode with a configuration like zebradConfig.
+func recipeNodeOf(tb testing.TB, config string, r recipe, extraRPC string) *node {
+	tb.Helper()
 	zebradPath(tb) // skips before any work
-	cached, want := cachedFixture(tb, r)
+	cached, want := cachedFixture(tb, config, r)
 	dir := tb.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "state"), os.DirFS(filepath.Join(cached, "state"))); err != nil {
 		tb.Fatalf("copy the fixture chain: %v", err)
 	}
-	n := newNode(tb, dir, extraRPC)
+	n := newNodeOf(tb, config, dir, extraRPC)
 	n.start()
 	await(tb, fmt.Sprintf("zebrad restores the fixture chain from %s (delete that folder to mine it again)", cached), 20*time.Second,
 		func() bool {
@@ -94,19 +100,19 @@ func recipeNode(tb testing.TB, r recipe, extraRPC string) *node {
 }
 
 // cachedFixture returns the cache folder that holds the fixture chain; a missing or unreadable one is mined anew.
-func cachedFixture(tb testing.TB, r recipe) (string, fixture) {
+func cachedFixture(tb testing.TB, config string, r recipe) (string, fixture) {
 	tb.Helper()
 	fixtureLock.Lock()
 	defer fixtureLock.Unlock()
 
-	dir := filepath.Join(cacheFolder(tb), "regtest-"+fixtureKey(tb, r))
+	dir := filepath.Join(cacheFolder(tb), "regtest-"+fixtureKey(tb, config, r))
 	f, err := readFixture(dir)
 	if err == nil {
 		return dir, f
 	}
 	tb.Logf("mining the fixture chain: %v", err)
 	begin := time.Now()
-	built := mineFixture(tb, r)
+	built := mineFixture(tb, config, r)
 	if err := os.RemoveAll(dir); err != nil {
 		tb.Fatal(err)
 	}
@@ -137,9 +143,9 @@ func readFixture(dir string) (fixture, error) {
 }
 
 // mineFixture mines the recipe on a fresh node and returns a folder with chain.json and state/.
-func mineFixture(tb testing.TB, r recipe) string {
+func mineFixture(tb testing.TB, config string, r recipe) string {
 	tb.Helper()
-	n := newNode(tb, tb.TempDir(), "")
+	n := newNodeOf(tb, config, tb.TempDir(), "")
 	n.start()
 	var f fixture
 	wallet := &spender{node: n}
@@ -199,13 +205,13 @@ func cacheFolder(tb testing.TB) string {
 }
 
 // fixtureKey changes with everything that the chain depends on.
-func fixtureKey(tb testing.TB, r recipe) string {
+func fixtureKey(tb testing.TB, config string, r recipe) string {
 	tb.Helper()
 	version, err := exec.Command(zebradPath(tb), "--version").Output()
 	if err != nil {
 		tb.Fatalf("zebrad --version: %v", err)
 	}
 	digest := sha256.New()
-	fmt.Fprintf(digest, "1\n%s\n%s\n%v", version, zebradConfig, r)
+	fmt.Fprintf(digest, "1\n%s\n%s\n%v", version, config, r)
 	return hex.EncodeToString(digest.Sum(nil)[:8])
 }

@@ -44,3 +44,13 @@ func walletPath(tb testing.TB) string {
 	}
 	return path
 }
+
+// zainodPath returns the zainod to compare with. Nothing else depends on it, and it is dear to build: its absence always skips.
+func zainodPath(tb testing.TB) string {
+	tb.Helper()
+	path := os.Getenv("ZSIDECAR_ZAINOD")
+	if path == "" {
+		tb.Skip("ZSIDECAR_ZAINOD is not set: run scripts/zainod.sh and set it to the printed path")
+	}
+	return path
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,6 +47,9 @@ cookie_dir = "%[1]s"
 filter = "info"
 `
 
+// beforeNU7 is zebradConfig for software that does not know NU7.
+func beforeNU7() string { return strings.Replace(zebradConfig, "NU7 = 40\n", "", 1) }
+
 // node is one zebrad with its own folder and a fixed RPC port, so that it can be killed and come back at the same address.
 type node struct {
 	tb     testing.TB
@@ -59,10 +63,16 @@ type node struct {
 // newNode prepares a zebrad whose state is in dir/state; start runs it. extraRPC are more lines of the [rpc] table.
 func newNode(tb testing.TB, dir, extraRPC string) *node {
 	tb.Helper()
+	return newNodeOf(tb, zebradConfig, dir, extraRPC)
+}
+
+// newNodeOf is newNode with a configuration like zebradConfig.
+func newNodeOf(tb testing.TB, config, dir, extraRPC string) *node {
+	tb.Helper()
 	n := &node{tb: tb, binary: zebradPath(tb), dir: dir, addr: freeAddr(tb)}
 	n.rpc = newRPCClient(n.addr, n.cookie())
-	config := fmt.Sprintf(zebradConfig, dir, n.addr, extraRPC)
-	if err := os.WriteFile(filepath.Join(dir, "zebrad.toml"), []byte(config), 0o600); err != nil {
+	text := fmt.Sprintf(config, dir, n.addr, extraRPC)
+	if err := os.WriteFile(filepath.Join(dir, "zebrad.toml"), []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	return n

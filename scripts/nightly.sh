@@ -56,6 +56,9 @@ if [ "${REAL:-1}" != 0 ]; then
 	step "real-node tests in full length" "^(ok|FAIL|---)" \
 		env ZSIDECAR_SLOW=1 scripts/real.sh -timeout 40m \
 		-run 'TestConformancePatience$|TestStalledAddressReaders$|TestStopped|TestReorgUnderReaders$'
+	if scripts/zainod.sh --cached >/dev/null; then # nobody builds it for this alone
+		step "beside zainod" "^(ok|FAIL|---)" scripts/interop.sh
+	fi
 fi
 [ "${DEPENDENCIES:-1}" = 0 ] || step "the newest dependencies" "^(FAIL|---)" newest_dependencies
 echo "figures: $figures"
