@@ -61,6 +61,8 @@ func TestAssess(t *testing.T) {
 		{"waiting", Facts{NodeURL: "U", Node: up, Index: with(building, func(f *IndexFacts) { f.Err = errors.New("no") })}, true, "building", nil},
 		{"stopped at a block", Facts{NodeURL: "U", Node: up, Index: with(complete, func(f *IndexFacts) { f.Stopped, f.Err = true, errors.New("block 8: version 9") })}, false, "complete",
 			[]string{"the index build has stopped: block 8: version 9"}},
+		{"the node has shown another chain and is away", Facts{NodeURL: "U", Node: silent(time.Second), Index: with(complete, func(f *IndexFacts) { f.Err, f.Apart = refused, errors.New("chain X") })}, false, "complete",
+			[]string{"wallets get no tip until the node shows the chain of the index again: chain X"}},
 		{"the node is set back", Facts{NodeURL: "U", Node: up, Index: with(complete, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "complete",
 			[]string{"zebra at U is at height 100, below the index's 103: it is waited for"}},
 		{"the node is below an index that is built", Facts{NodeURL: "U", Node: up, Index: with(building, func(f *IndexFacts) { f.Tip.Height = 103 })}, true, "building", nil},

@@ -14,7 +14,7 @@ import (
 )
 
 // A node that turns out to be another network's, while the program runs: no tip is named, nothing of its chain is served, wallets are told
-// why, and what the index has goes on. With the right node it is as before.
+// why, and what the index has goes on, also when that node goes away again: the program is not ready. With the right node it is as before.
 func TestNodeOfAnotherNetwork(t *testing.T) {
 	to := chain.TransparentAddress{Hash: [20]byte{7}}
 	n := newNode(t, 50, zebratest.NodeOptions{})
@@ -60,8 +60,19 @@ func TestNodeOfAnotherNetwork(t *testing.T) {
 	if block, err := client.GetBlock(t.Context(), &walletrpc.BlockID{Height: 70}); !apart(err) {
 		t.Errorf("a block of the other chain: %v, %v", block, err)
 	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the builder waits for the node", func() bool {
+		h := s.Health()
+		return h.Index.Error != "" && !strings.Contains(h.Index.Error, "another network")
+	})
+	if h := s.Health(); h.Ready || !strings.Contains(strings.Join(h.Reasons, "\n"), "another network") {
+		t.Errorf("ready %v, reasons %q, while no tip is named", h.Ready, h.Reasons)
+	}
 
 	n.SetChain(right)
+	startNode(t, n)
 	if err := right.Extend(1, zebratest.Small); err != nil {
 		t.Fatal(err)
 	}

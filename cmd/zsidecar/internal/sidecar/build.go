@@ -96,7 +96,7 @@ func (s *Sidecar) indexFacts() ops.IndexFacts {
 		}
 		return f
 	}
-	f.Open, f.Complete = true, store.Complete()
+	f.Open, f.Complete, f.Apart = true, store.Complete(), store.Apart()
 	f.Tip, f.HasTip = store.Tip()
 	p := builder.Progress()
 	f.Paused, f.Stopped, f.Err = p.State == index.StatePaused, p.State == index.StateStopped, p.Err
