@@ -200,8 +200,9 @@ func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, er
 	}
 	if recovered {
 		err = checkRoom(dir, badgerRoom, o.freeHook)
-	} else {
-		err = wholeManifest(dir, Options{Logger: o.Logger})
+	}
+	if err == nil {
+		err = wholeManifest(dir, Options{Logger: o.Logger}, recovered)
 	}
 	if err != nil {
 		return nil, false, err

@@ -36,7 +36,7 @@ var (
 // recovered turns a panic into ErrDamaged: that is how Badger answers when the structure of a table is damaged.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		text, _, _ := strings.Cut(fmt.Sprint(p), "\n")
+		text, _, _ := strings.Cut(strings.TrimLeft(fmt.Sprint(p), "\n"), "\n")
 		*err = fmt.Errorf("%w (%s)", ErrDamaged, text)
 	}
 }

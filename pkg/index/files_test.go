@@ -1,6 +1,8 @@
 package index
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,20 +23,20 @@ func TestDamagedFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := 0
+			var places []int
 			for i := min(97, step/2); i < len(data); i += step { // Badger panics at byte 97 of the table
-				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
-					t.Fatal(err)
-				}
+				places = append(places, i)
+			}
+			for i := len(data) - 24; name == "000001.sst" && i < len(data); i++ { // what tells where in the table its parts are
+				places = append(places, i)
+			}
+			found := 0
+			for _, i := range places {
 				data[i] ^= 1 << (i % 8)
-				if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				data[i] ^= 1 << (i % 8)
-				if damagedFile(t, i, dir, blocks) {
+				if damagedFile(t, fmt.Sprint("byte ", i), copyWith(t, base, name, data), blocks) {
 					found++
 				}
+				data[i] ^= 1 << (i % 8)
 			}
 			if found == 0 {
 				t.Error("nothing was found")
@@ -43,28 +45,108 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
+// TestShortTable: a table that was cut short is an error, wherever that is.
+func TestShortTable(t *testing.T) {
+	t.Parallel()
+	base, name := t.TempDir(), "000001.sst"
+	unpack(t, goldenFile(FormatVersion), base)
+	data, err := os.ReadFile(filepath.Join(base, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 16; i++ {
+		for _, n := range []int{len(data) * (i - 1) / 16, len(data) - i} {
+			if !damagedFile(t, fmt.Sprint(n, " bytes"), copyWith(t, base, name, data[:n]), nil) {
+				t.Errorf("%d bytes of %d: everything is right", n, len(data))
+			}
+		}
+	}
+}
+
+// copyWith returns a copy of a directory, with other bytes in one of its files.
+func copyWith(t *testing.T, base, name string, data []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // damagedFile tells whether something was found wrong.
-func damagedFile(t *testing.T, i int, dir string, blocks []testBlock) bool {
+func damagedFile(t *testing.T, where, dir string, blocks []testBlock) bool {
 	t.Helper()
 	r, err := Check(t.Context(), dir, CheckOptions{})
 	if err != nil && !strings.Contains(err.Error(), "delete") {
-		t.Errorf("byte %d: %v, but not what to do", i, err)
+		t.Errorf("%s: %v, but not what to do", where, err)
 	}
 	s, openErr := Open(dir, goldenOptions())
 	if openErr != nil && !strings.Contains(openErr.Error(), "delete") {
-		t.Errorf("byte %d: open: %v, but not what to do", i, openErr)
+		t.Errorf("%s: open: %v, but not what to do", where, openErr)
 	}
 	wrong := err != nil || len(r.Problems) > 0
 	if !wrong && openErr != nil {
-		t.Errorf("byte %d: everything is right, but open: %v", i, openErr)
+		t.Errorf("%s: everything is right, but open: %v", where, openErr)
 	}
 	if openErr == nil {
 		if !wrong {
 			expectChain(t, s, blocks[:24])
 		}
 		if err := s.Close(); err != nil && !wrong {
-			t.Errorf("byte %d: close: %v", i, err)
+			t.Errorf("%s: close: %v", where, err)
 		}
 	}
 	return wrong
+}
+
+// A damaged segment in the newest value log: the next start and a repair lose that one alone, where Badger would cut off all behind it.
+func TestDamageInTheNewestLog(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 900)
+	base := t.TempDir()
+	o := Options{SealDepth: 20, SegmentBlocks: 250, MinFree: -1} // three segments above Badger's value threshold
+	s, err := Open(base, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newFakeNode(blocks)
+	drive(t, NewBuilder(s, n, BuilderOptions{}), n)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(base, "000001.vlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := blocks[200].frame()
+	data[bytes.Index(data, frame)+len(frame)/2] ^= 1
+
+	dir := copyWith(t, base, "000001.vlog", data)
+	n.blocksSent = 0
+	r := repair(t, dir, n, o)
+	if len(r.Problems) > 0 || r.Repair.Segments != 1 || n.blocksSent != 250 {
+		t.Errorf("%v left, %+v, %d blocks sent", r.Problems, r.Repair, n.blocksSent)
+	}
+
+	dir = copyWith(t, base, "000001.vlog", data)
+	for range 3 {
+		if s, err = Open(dir, o); err != nil {
+			t.Fatal(err)
+		}
+		if tip, _ := s.Tip(); tip != blocks[899].ID {
+			t.Errorf("the tip is %v", tip)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r := check(t, dir); len(r.Problems) != 1 || r.Problems[0].First != 0 || r.Problems[0].Last != 249 {
+			t.Errorf("check: %v", r.Problems)
+		}
+	}
+	if logs, err := filepath.Glob(filepath.Join(dir, "*.vlog")); err != nil || len(logs) > 3 {
+		t.Errorf("logs %q, %v", logs, err)
+	}
 }

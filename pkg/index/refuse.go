@@ -8,14 +8,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// refuse fails when the database in dir is of a format that this release does not know, or its list of tables is torn, before it is opened
-// for writing: then Badger leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and
+// refuse fails when the database in dir is of a format that this release does not know, or its list of tables is torn, or one of them, before
+// it is opened for writing: then Badger leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and
 // changes no row.
 func refuse(dir string, o Options, killed bool) (err error) {
-	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil || killed {
-		return nil // there is none yet, or it cannot be read without writing
+	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
+		return nil // there is none yet
 	}
-	if err := wholeManifest(dir, o); err != nil {
+	if err := wholeManifest(dir, o, killed); err != nil || killed { // one that was killed cannot be read without writing
 		return err
 	}
 	db, err := badger.OpenManaged(badgerOptions(dir, o).WithReadOnly(true))
@@ -34,8 +34,9 @@ func refuse(dir string, o Options, killed bool) (err error) {
 }
 
 // wholeManifest fails when the list of tables of a database that was closed ends within an entry. Badger takes that for a write that was
-// torn, and deletes the tables that the rest would have listed, even when it only reads.
-func wholeManifest(dir string, o Options) error {
+// torn, as it may be after a kill, and deletes the tables that the rest would have listed, even when it only reads. It fails as well when a
+// table that is listed is damaged.
+func wholeManifest(dir string, o Options, killed bool) error {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {
 		return err
@@ -45,12 +46,12 @@ func wholeManifest(dir string, o Options) error {
 	if err != nil {
 		return err
 	}
-	_, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, o))
+	list, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(dir, o))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, whenItStays)
 	}
-	if end != info.Size() {
+	if end != info.Size() && !killed {
 		return fmt.Errorf("%w (%s is torn at byte %d of %d)", ErrDamaged, badger.ManifestFilename, end, info.Size())
 	}
-	return nil
+	return wholeTables(dir, list)
 }

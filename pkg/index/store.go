@@ -100,6 +100,11 @@ func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
 	if err := refuse(dir, o, killed); err != nil {
 		return nil, err
 	}
+	if !killed {
+		if err := spareNewestLog(dir); err != nil {
+			return nil, err
+		}
+	}
 	log := &badgerLogger{log: o.Logger}
 	db, err := badger.OpenManaged(badgerOptions(dir, o).WithLogger(log))
 	if err != nil {
