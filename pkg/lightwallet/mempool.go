@@ -91,6 +91,7 @@ func compareSuffix(id *chain.TxID, suffix []byte) int {
 // sendPooled sends what p shows of the transactions, in runs, leaving out those that are known and those that have no compact form.
 func (s *service) sendPooled(w *frameWriter, txs []*chain.PooledTransaction, known []bool, p chain.Projection) error {
 	run, count := s.runs.Get(), 0
+	defer func() { s.runs.Put(run) }() // the one that is not on its way
 	flush := func() error {
 		full := run
 		f := chain.Frames{Bytes: *full, Count: count, Free: func() { s.runs.Put(full) }}
