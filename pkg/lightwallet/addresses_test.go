@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -413,19 +414,24 @@ func TestAddressUtxos(t *testing.T) {
 // A unary answer has a limit; the stream has none.
 func TestUtxosTooLarge(t *testing.T) {
 	t.Parallel()
+	utxos := make([]chain.Utxo, 1000)
+	var whole walletrpc.GetAddressUtxosReplyList
+	for i := range utxos {
+		utxos[i] = chain.Utxo{Address: testAddress, Script: make([]byte, 1000), Index: uint32(i)}
+		whole.AddressUtxos = append(whole.AddressUtxos, utxoMessage(utxos[i]))
+	}
+	exact := proto.Size(&whole)
 	limit := func(n int) testOption { return func(o *Options, _ *bool) { o.MaxUnaryReply = n } }
 	for _, test := range []struct {
 		limit int
 		fits  bool
-	}{{10_000, false}, {99_999, false}, {1_200_000, true}} {
+	}{{10_000, false}, {exact - 1, false}, {exact, true}} {
 		s := startOn(t, chain.TestNetwork, limit(test.limit))
-		for i := range 1000 {
-			s.node.utxos = append(s.node.utxos, chain.Utxo{Address: testAddress, Script: make([]byte, 1000), Index: uint32(i)})
-		}
+		s.node.utxos = utxos
 		req := &walletrpc.GetAddressUtxosArg{Addresses: []string{testAddress}}
 		list, err := s.dial(t).GetAddressUtxos(t.Context(), req)
 		if test.fits {
-			if err != nil || len(list.AddressUtxos) != 1000 {
+			if err != nil || !proto.Equal(list, &whole) {
 				t.Errorf("limit %d: %v", test.limit, err)
 			}
 		} else {
@@ -435,7 +441,7 @@ func TestUtxosTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all, err := readAll(stream); err != nil || len(all) != 1000 {
+		if all, err := readAll(stream); err != nil || len(all) != len(utxos) {
 			t.Errorf("limit %d: %d outputs in the stream, %v", test.limit, len(all), err)
 		}
 	}
