@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/pkg/chain"
+	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -80,4 +82,27 @@ func TestNodeOfAnotherNetwork(t *testing.T) {
 		id, err := client.GetLatestBlock(t.Context(), &walletrpc.ChainSpec{})
 		return complete() && err == nil && id.Height == 51
 	})
+}
+
+// A node whose chain leaves the index among its sealed blocks, and that goes away before it is followed: no tip is named, and the program
+// says that it is not ready.
+func TestDeepReorgOfANodeThatLeaves(t *testing.T) {
+	n := newNode(t, 60, zebratest.NodeOptions{})
+	startNode(t, n)
+	s, _ := run(t, settings(t, func(c *config.Config) { c.Zebra, c.SealDepth, c.SegmentBlocks = n.URL(), 5, 4 }))
+	await(t, "complete", func() bool { return s.Health().Ready && s.Health().Index.State == "complete" })
+	if err := n.Chain().Reorg(30, 31, zebratest.Small); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the two are apart", func() bool { return s.store.Load().Apart() != nil })
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the builder waits for the node", func() bool {
+		err := s.builder.Load().Progress().Err
+		return s.Health().Node.Error != "" && err != nil && !errors.Is(err, index.ErrDeepReorg)
+	})
+	if h := s.Health(); h.Ready || !strings.Contains(strings.Join(h.Reasons, "\n"), "wallets get no tip") {
+		t.Errorf("ready %v, reasons %q, while no tip is named", h.Ready, h.Reasons)
+	}
 }
