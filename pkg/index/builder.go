@@ -139,7 +139,7 @@ func backoff(failures int, limit time.Duration) time.Duration {
 const logAgain = time.Minute
 
 func (b *Builder) logOnce(state State, err error) {
-	level, text, now := slog.LevelDebug, err.Error(), time.Now()
+	level, text, now := slog.LevelDebug, sameAs(err), time.Now()
 	maps.DeleteFunc(b.told, func(_ string, at time.Time) bool { return now.Sub(at) >= logAgain })
 	if _, told := b.told[text]; text != b.logged && !told {
 		b.told[text] = now
@@ -150,6 +150,20 @@ func (b *Builder) logOnce(state State, err error) {
 	}
 	b.logged = text
 	b.log.Log(context.Background(), level, "the index build "+state.String(), "error", err)
+}
+
+// sameAs is what is logged once of an error: its text, unless that has numbers which are others at every look.
+func sameAs(err error) string {
+	pruned := (*PrunedError)(nil)
+	switch {
+	case errors.Is(err, ErrDiskFull):
+		return ErrDiskFull.Error()
+	case errors.Is(err, ErrTooManyFiles):
+		return ErrTooManyFiles.Error()
+	case errors.As(err, &pruned):
+		return fmt.Sprintf("block %d is pruned", pruned.Missing)
+	}
+	return err.Error()
 }
 
 // wait returns after d, at the change, or when ctx ends.

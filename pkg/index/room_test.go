@@ -1,13 +1,19 @@
 package index
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
 // TestNoRoomForBadger: where Badger itself would fill the disk, an index is neither opened nor checked, and closing one leaves its log
@@ -90,4 +96,26 @@ func TestTooManyFiles(t *testing.T) { // not parallel: the limit is the process'
 	b.awaitTip(t, blocks[59])
 	b.stop(t)
 	expectChain(t, s, blocks)
+}
+
+// TestSameTrouble: what is the same but for its numbers, at every look, is logged once.
+func TestSameTrouble(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	b := &Builder{log: slog.New(slog.NewTextHandler(&out, nil)), told: make(map[string]time.Time)}
+	for i := range 5 {
+		b.logOnce(StatePaused, fmt.Errorf("seal: %w", &DiskFullError{Dir: "d", Free: int64(i) << 20, Needed: 1 << 30}))
+	}
+	for i := range 5 {
+		b.logOnce(StatePaused, fmt.Errorf("%w: %d more are needed", ErrTooManyFiles, i))
+	}
+	for i := range 5 {
+		b.logOnce(StateStopped, fmt.Errorf("fetch block 1: %w", &PrunedError{Missing: 1, First: chain.Height(100 + i)}))
+	}
+	for i := range 2 {
+		b.logOnce(StateStopped, fmt.Errorf("block %d", i))
+	}
+	if got := strings.Count(out.String(), "\n"); got != 5 {
+		t.Errorf("%d lines: %s", got, out.String())
+	}
 }

@@ -1,4 +1,4 @@
-// Package progress shows how far the index build is: a live bar on a terminal, one log line every ten seconds elsewhere.
+// Package progress shows how far the index build is: a live bar on a terminal, elsewhere a log line every ten seconds in which it got further.
 //
 // Report is run by the caller in a goroutine of its own and ends with its context. A Screen keeps log lines and the bar apart: it takes
 // the bar away, writes the lines, and draws the bar again.
@@ -56,6 +56,7 @@ type reporter struct {
 	began    time.Time // of the build that is shown; zero: none is
 	first    uint64    // its first height
 	lastLine time.Time
+	line     uint64 // the height of that line
 }
 
 // step looks at one reading.
@@ -65,7 +66,7 @@ func (r *reporter) step(now time.Time, s State) {
 		return
 	}
 	if r.began.IsZero() {
-		r.began, r.first, r.lastLine = now, s.Height, now
+		r.began, r.first, r.lastLine, r.line = now, s.Height, now, s.Height
 		if !r.brief {
 			r.Log.Info(r.What, "height", s.Height, "target", s.Target)
 		}
@@ -74,8 +75,8 @@ func (r *reporter) step(now time.Time, s State) {
 		r.Screen.show(s)
 		return
 	}
-	if now.Sub(r.lastLine) >= logInterval {
-		r.lastLine = now
+	if now.Sub(r.lastLine) >= logInterval && s.Height != r.line { // why it stands still, the build says once itself
+		r.lastLine, r.line = now, s.Height
 		r.Log.Info(r.What, "height", s.Height, "target", s.Target,
 			"blocks_per_s", int(s.PerSecond), "percent", s.percent(), "eta", s.eta())
 	}

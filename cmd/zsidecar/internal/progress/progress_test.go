@@ -47,6 +47,31 @@ msg="the index reached the tip" height=30500 blocks=29800 took=29.8s blocks_per_
 	})
 }
 
+// A build that stands still, since it waits or has stopped, has no more lines until it goes on.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		read := func() State {
+			s := State{Height: 500, Target: 1000, Building: true}
+			if time.Since(began) > 59*time.Minute+55*time.Second {
+				s.Height = 501
+			}
+			return s
+		}
+		Report(ctx, Options{Read: read, Log: plainLog(&out)})
+		const want = `msg="building the index" height=500 target=1000
+msg="building the index" height=501 target=1000 blocks_per_s=0 percent=50.1 eta=?
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
 // What is not the build has lines of its own, and neither a first nor a last one.
 func TestOtherWork(t *testing.T) {
 	t.Parallel()
