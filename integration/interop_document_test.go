@@ -70,6 +70,15 @@ func judge(list []difference, judgements []judgement, byExample bool, used []int
 	return lines, without
 }
 
+// requireJudged wants no difference, and otherwise names one of each kind.
+func requireJudged(t *testing.T, without []difference, byExample bool) {
+	t.Helper()
+	kinds, _ := judge(without, []judgement{{}}, byExample, make([]int, 1))
+	for _, k := range kinds {
+		t.Errorf("%d differences without a judgement: %s, %s: %q, zainod has %q", k.count, methodsCell(k.methods), k.example, k.want, k.zainod)
+	}
+}
+
 // checkDifferences holds what was seen against the judgements and the document.
 func checkDifferences(t *testing.T, requests, calls []difference) {
 	t.Helper()
@@ -77,13 +86,15 @@ func checkDifferences(t *testing.T, requests, calls []difference) {
 	used := make([]int, len(judgements))
 	grpcLines, without := judge(requests, judgements, true, used)
 	rpcLines, more := judge(calls, judgements, false, used)
-	for _, d := range append(without, more...) {
-		t.Errorf("a difference without a judgement: %+v", d)
-	}
+	requireJudged(t, without, true)
+	requireJudged(t, more, false)
 	for i, j := range judgements {
 		if used[i] == 0 {
 			t.Errorf("a judgement without a difference: %+v", j)
 		}
+	}
+	if t.Failed() {
+		return // no document without all of it
 	}
 	text := differencesIntro + "\n## gRPC\n\n| methods | case | zsidecar | zainod | who is right |\n|---|---|---|---|---|\n"
 	for _, l := range grpcLines {
