@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,7 +105,8 @@ func rpcDifferences(t *testing.T, f jsonrpctest.Facts, zebra, ours, theirs jsonr
 		}
 		for i, q := range group.questions {
 			if a, b := jsonrpctest.Outcomes(q, want[i], got[i]); a != b {
-				list = append(list, difference{rpcMethod(group.name, q), exampleOf(q), a, b, 1})
+				method, example := describe(group.name, q)
+				list = append(list, difference{method, example, a, b, 1})
 			}
 		}
 	}
@@ -142,27 +145,31 @@ func askAll(t *testing.T, s jsonrpctest.Server, questions []jsonrpctest.Question
 	return answers
 }
 
-// rpcMethod is what a question asks for, if its group has no name.
-func rpcMethod(group string, q jsonrpctest.Question) string {
-	var call struct{ Method string }
-	if group != "" || json.Unmarshal([]byte(q.Body), &call) != nil {
-		return group
+// describe names the method and the parameters of a question, or the group without one method and the whole question. The words are the
+// same each time: hashes are left out.
+func describe(group string, q jsonrpctest.Question) (method, example string) {
+	method, example = group, q.Body
+	var call struct {
+		Method string
+		Params json.RawMessage
 	}
-	return call.Method
-}
-
-// exampleOf is a question in the words of the document, which are the same each time: without hashes.
-func exampleOf(q jsonrpctest.Question) string {
-	hash := regexp.MustCompile("[0-9a-f]{64}")
-	text := strings.TrimPrefix(q.Body, `{"jsonrpc":"2.0","id":1,"method":`)
-	text = hash.ReplaceAllString(text, "<hash>")
-	if q.Verb != "POST" || q.ContentType != "application/json" {
-		text = fmt.Sprintf("%s %q", q.Verb, q.ContentType)
+	if group == "" && json.Unmarshal([]byte(q.Body), &call) == nil {
+		method, example = call.Method, string(call.Params)
 	}
-	if len(text) > 80 {
-		text = text[:80] + "…"
+	if q.Verb != http.MethodPost || q.ContentType != "application/json" {
+		example = strings.TrimSpace(q.Verb + " " + q.ContentType)
 	}
-	return fmt.Sprintf("%q", text)
+	if example == "" {
+		example = "nothing"
+	}
+	example = regexp.MustCompile("[0-9a-f]{64}").ReplaceAllString(example, "HASH")
+	if len(example) > 80 {
+		example = example[:80] + "…"
+	}
+	if !strconv.CanBackquote(example) {
+		example = strconv.Quote(example)
+	}
+	return method, example
 }
 
 // rowDifferences runs the rows of the conformance table that need no failing node and no server of ours.
