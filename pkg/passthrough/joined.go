@@ -14,6 +14,9 @@ import (
 // read-ahead, so a range that outruns the builder must not go back and forth.
 const moveAhead = 1000
 
+// reorgDepth is how far below its tip Zebra may replace blocks: its rollback window.
+const reorgDepth = 1000
+
 // Indexed is a Source that grows towards the best chain.
 type Indexed interface {
 	chain.Source
@@ -29,9 +32,16 @@ type Indexed interface {
 
 // Joined is the Source of the whole chain: the index for the heights that it has, Zebra for the rest. It is safe for concurrent use.
 type Joined struct {
-	zebra chain.Source
-	index atomic.Pointer[Indexed]
-	ahead chan chain.BlockID // where ranges have ended, for Run
+	zebra    chain.Source
+	index    atomic.Pointer[Indexed]
+	compared atomic.Pointer[comparison] // the last one
+	ahead    chan chain.BlockID         // where ranges have ended, for Run
+}
+
+// comparison says whether the index's tip is on the chain of Zebra's tip.
+type comparison struct {
+	index, zebra chain.BlockID
+	same         bool
 }
 
 // NewJoined returns a Source that asks Zebra for everything until SetIndex is called.
@@ -75,12 +85,41 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 		v.tip = v.indexTip
 	case v.zebra != nil:
 		v.tip, v.tipErr = v.zebra.Tip()
+		if v.tipErr == nil && !j.sameChain(ctx, &v.indexView, v.zebra, v.tip) {
+			v.indexView.close()
+			v.indexView = indexView{}
+		}
 	case v.index != nil:
 		v.tipErr = v.zebraErr
 	default:
 		return nil, v.zebraErr
 	}
 	return v, nil
+}
+
+// sameChain tells whether what the index has is on the chain of Zebra's tip. An index that is not complete follows a reorg a moment later
+// than Zebra's tip does: until then its newest blocks are nobody's any more. Where that cannot be told the links at the joint will say.
+func (j *Joined) sameChain(ctx context.Context, x *indexView, zebra chain.View, tip chain.BlockID) bool {
+	if x.index == nil {
+		return true
+	}
+	if x.indexTip.Height >= tip.Height {
+		hash, err := x.index.HashAt(ctx, tip.Height)
+		return err != nil || hash == tip.Hash
+	}
+	if tip.Height-x.indexTip.Height > reorgDepth {
+		return true
+	}
+	if c := j.compared.Load(); c != nil && c.index == x.indexTip && c.zebra == tip {
+		return c.same
+	}
+	hash, err := zebra.HashAt(ctx, x.indexTip.Height)
+	if err != nil {
+		return true
+	}
+	c := &comparison{index: x.indexTip, zebra: tip, same: hash == x.indexTip.Hash}
+	j.compared.Store(c)
+	return c.same
 }
 
 // indexView is an open view of the index and its tip; index is nil while the index is not open or empty.

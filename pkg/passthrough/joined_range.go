@@ -44,7 +44,8 @@ func (r *joinedRange) adoptIndex(h chain.Height) bool {
 	if err := r.view.joined.openIndex(r.ctx, &newer); err != nil || newer.index == nil {
 		return false // whoever answers now goes on answering
 	}
-	if newer.indexTip.Height < h {
+	v := r.view
+	if newer.indexTip.Height < h || v.zebra != nil && !v.complete && v.tipErr == nil && !v.joined.sameChain(r.ctx, &newer, v.zebra, v.tip) {
 		newer.close()
 		return false
 	}

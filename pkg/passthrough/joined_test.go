@@ -198,6 +198,55 @@ func TestJoinedApart(t *testing.T) {
 	}
 }
 
+// TestJoinedIndexOfTheOldBranch: an index that is not complete and has not followed a reorg yet shows none of the blocks that have left the
+// chain. What it has below the fork it goes on answering.
+func TestJoinedIndexOfTheOldBranch(t *testing.T) {
+	t.Parallel()
+	old := branch(nil, 0, 100, "a")
+	p := chain.DefaultProjection
+	for name, now := range map[string][]*chain.Block{
+		"longer":              branch(old, 20, 120, "b"),
+		"shorter than before": branch(old, 20, 80, "b"),
+		"below the index":     branch(old, 20, 50, "b"),
+		"up to the index":     branch(old, 20, 59, "b"),
+	} {
+		j, node, _ := newJoined(t, old, 60, false)
+		node.set(now)
+		v, tip := mustView(t, j), now[len(now)-1].ID
+		if h, err := v.HeightOf(t.Context(), old[30].ID.Hash); !errors.Is(err, chain.ErrNotFound) {
+			t.Errorf("%s: the height of a block that has left the chain: %d, %v", name, h, err)
+		}
+		if hash, err := v.HashAt(t.Context(), 30); err != nil || hash != now[30].ID.Hash {
+			t.Errorf("%s: block 30 is %s, %v", name, hash, err)
+		}
+		if g := read(t, v, 0, tip.Height, p, nil); g.err != nil || !bytes.Equal(g.bytes, want(t, now, 0, tip.Height, p)) {
+			t.Errorf("%s: %d blocks, %v", name, g.count, g.err)
+		}
+	}
+
+	// The index is used again as soon as it follows, and asked about once for all views of a tip.
+	j, node, index := newJoined(t, old, 60, false)
+	node.set(branch(old, 60, 101, "b"))
+	asked := node.trees.hashes
+	for range 5 {
+		v := mustView(t, j)
+		if g := read(t, v, 0, 59, p, func(f chain.Frames) {
+			if f.Origin != chain.FromIndex {
+				t.Errorf("block %d does not come from the index", f.First.Height)
+			}
+		}); g.err != nil {
+			t.Error(g.err)
+		}
+	}
+	if n := node.trees.hashes - asked; n != 1 {
+		t.Errorf("zebra was asked %d times about one tip", n)
+	}
+	index.set(old[:62], false)
+	if h, err := mustView(t, j).HeightOf(t.Context(), old[61].ID.Hash); !errors.Is(err, chain.ErrNotFound) {
+		t.Errorf("a block that has left the chain: %d, %v", h, err)
+	}
+}
+
 func TestJoinedNothingKnown(t *testing.T) {
 	t.Parallel()
 	j := NewJoined(New(&fakeNode{}))
@@ -210,25 +259,35 @@ func TestJoinedNothingKnown(t *testing.T) {
 	}
 }
 
-// While the node has reorged and the index has not, nothing of the two chains is mixed.
+// While the node has reorged and the index has not, nothing of the two chains is mixed: a view from before ends, one from after reads the
+// node's chain.
 func TestJoinedNeverMixesTwoChains(t *testing.T) {
 	t.Parallel()
 	old := branch(nil, 0, 100, "a")
 	other := branch(old, 50, 105, "b")
 	for _, r := range [][2]chain.Height{{30, 105}, {105, 30}} {
 		j, node, _ := newJoined(t, old, 61, false)
+		before := mustView(t, j)
 		node.set(other)
-		v := mustView(t, j)
-		g := read(t, v, r[0], r[1], chain.DefaultProjection, nil)
-		if !errors.Is(g.err, chain.ErrReorged) {
+		g := read(t, before, r[0], r[1], chain.DefaultProjection, nil)
+		if !errors.Is(g.err, chain.ErrReorged) && !errors.Is(g.err, chain.ErrAboveTip) {
 			t.Errorf("%v over two chains: %d blocks, error %v", r, g.count, g.err)
+		}
+		g = read(t, mustView(t, j), r[0], r[1], chain.DefaultProjection, nil)
+		if g.err != nil || !bytes.Equal(g.bytes, want(t, other, r[0], r[1], chain.DefaultProjection)) {
+			t.Errorf("%v after the reorg: %d blocks, error %v", r, g.count, g.err)
 		}
 	}
 	// The index's tip has the height of the node's tip, but is another block.
 	j, node, _ := newJoined(t, old, 101, false)
-	node.set(branch(old, 100, 100, "b"))
 	v := mustView(t, j)
-	if g := read(t, v, 90, 100, chain.DefaultProjection, nil); !errors.Is(g.err, chain.ErrReorged) {
+	other = branch(old, 100, 100, "b")
+	node.set(other)
+	if g := read(t, v, 90, 100, chain.DefaultProjection, nil); g.err != nil || !bytes.Equal(g.bytes, want(t, old, 90, 100, chain.DefaultProjection)) {
+		t.Errorf("a view of the old tip: %d blocks, error %v", g.count, g.err)
+	}
+	v = mustView(t, j)
+	if g := read(t, v, 90, 100, chain.DefaultProjection, nil); g.err != nil || !bytes.Equal(g.bytes, want(t, other, 90, 100, chain.DefaultProjection)) {
 		t.Errorf("the other block of the tip's height: %d blocks, error %v", g.count, g.err)
 	}
 	// A node that is behind the index names the tip while the index is incomplete.
