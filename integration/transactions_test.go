@@ -325,6 +325,11 @@ func (s *mempoolStream) open() bool { return len(s.ended) == 0 }
 // requireNext wants the next transaction within a second, with height 0. Others than wanted fail the test: each comes once.
 func (s *mempoolStream) requireNext(t *testing.T, raw []byte) {
 	t.Helper()
+	s.requireNextWithin(t, raw, time.Second)
+}
+
+func (s *mempoolStream) requireNextWithin(t *testing.T, raw []byte, limit time.Duration) {
+	t.Helper()
 	select {
 	case message := <-s.txs:
 		got := &walletrpc.RawTransaction{}
@@ -333,13 +338,18 @@ func (s *mempoolStream) requireNext(t *testing.T, raw []byte) {
 		}
 	case err := <-s.ended:
 		t.Fatalf("GetMempoolStream ended: %v", err)
-	case <-time.After(time.Second):
-		t.Error("GetMempoolStream: nothing within a second")
+	case <-time.After(limit):
+		t.Errorf("GetMempoolStream: nothing within %v", limit)
 	}
 }
 
 // requireEnd wants the stream to end OK within a second.
 func (s *mempoolStream) requireEnd(t *testing.T) {
+	t.Helper()
+	s.requireEndWithin(t, time.Second)
+}
+
+func (s *mempoolStream) requireEndWithin(t *testing.T, limit time.Duration) {
 	t.Helper()
 	for {
 		select {
@@ -350,8 +360,8 @@ func (s *mempoolStream) requireEnd(t *testing.T) {
 				t.Errorf("GetMempoolStream ended: %v, want OK", err)
 			}
 			return
-		case <-time.After(time.Second):
-			t.Error("GetMempoolStream goes on a second after the tip has changed")
+		case <-time.After(limit):
+			t.Errorf("GetMempoolStream goes on %v after the tip has changed", limit)
 			return
 		}
 	}
