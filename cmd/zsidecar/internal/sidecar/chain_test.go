@@ -328,7 +328,16 @@ func testOtherNetwork(t *testing.T, noIndex bool) {
 		h := s.Health()
 		return !h.Ready && strings.Contains(strings.Join(h.Reasons, ""), "is of another network now: its genesis block is ")
 	})
-	asked := n.Requests("getaddressbalance") + n.Requests("getrawmempool") + n.Requests("getblock")
+	questions := func() int {
+		return n.Requests("getaddressbalance") + n.Requests("getrawmempool") + n.Requests("getblock")
+	}
+	asked := -1
+	await(t, "questions from before have come to an end", func() bool {
+		before := questions()
+		time.Sleep(confirmDeep)
+		asked = questions()
+		return asked == before
+	})
 	_, err = client.GetLatestBlock(t.Context(), &walletrpc.ChainSpec{})
 	expectCode(t, "the tip", err, codes.Unavailable)
 	_, err = client.GetBlock(t.Context(), &walletrpc.BlockID{Height: 350})
@@ -341,7 +350,7 @@ func testOtherNetwork(t *testing.T, noIndex bool) {
 		expectRange(t, client, ours, 0, 300)
 	}
 	time.Sleep(3 * confirmDeep)
-	if now := n.Requests("getaddressbalance") + n.Requests("getrawmempool") + n.Requests("getblock"); now != asked {
+	if now := questions(); now != asked {
 		t.Errorf("the other network's node got %d questions", now-asked)
 	}
 	n.SetChain(ours)

@@ -70,6 +70,8 @@ func TestFloodOfRanges(t *testing.T) {
 	n := newNode(t, floodBlocks, zebratest.NodeOptions{})
 	n.Fault(zebratest.Fault{Method: "getblock", Delay: slowBlock})
 	s := without(t, n)
+	other := connectFrom(t, s, "127.0.0.2")
+	alone := readRange(t, other)
 	ctx, cancel := context.WithCancel(t.Context())
 	client := connect(t, s)
 	var wait sync.WaitGroup
@@ -87,11 +89,10 @@ func TestFloodOfRanges(t *testing.T) {
 		})
 	}
 	await(t, "all ranges of the flood have begun", func() bool { return running.now.Load() >= 100 })
-	other := connectFrom(t, s, "127.0.0.2")
 	took := readRange(t, other)
-	t.Logf("a range of %d blocks took %v in the flood", floodBlocks, took)
-	if alone := floodBlocks * slowBlock / 16; took > 20*alone {
-		t.Errorf("a range of %d blocks took %v, and takes %v alone", floodBlocks, took, alone)
+	t.Logf("a range of %d blocks took %v in the flood, %v alone", floodBlocks, took, alone)
+	if took > 20*alone {
+		t.Error("that is no half of what Zebra can do")
 	}
 	cancel()
 	wait.Wait()
