@@ -16,7 +16,7 @@ func without(t *testing.T, n *zebratest.Node) *Sidecar {
 	t.Helper()
 	startNode(t, n)
 	s, _ := run(t, settings(t, func(c *config.Config) { c.Zebra, c.NoIndex, c.HTTP = n.URL(), true, "" }))
-	await(t, "the tip is known", func() bool { return s.client.Tip().Up() })
+	await(t, "the tip is known, and which methods the node has", func() bool { return s.client.Tip().Up() && s.missing.Load() != nil })
 	return s
 }
 

@@ -37,7 +37,7 @@ func TestFloodOfTrees(t *testing.T) {
 	n := newNode(t, blocks, zebratest.NodeOptions{})
 	startNode(t, n)
 	s, _ := run(t, settings(t, func(c *config.Config) { c.Zebra, c.NoIndex, c.HTTP = n.URL(), true, "" }))
-	await(t, "the tip is known", func() bool { return s.client.Tip().Up() })
+	await(t, "the tip is known, and which methods the node has", func() bool { return s.client.Tip().Up() && s.missing.Load() != nil })
 	client := connect(t, s)
 	if _, err := client.GetLatestTreeState(t.Context(), &walletrpc.Empty{}); err != nil {
 		t.Fatal(err)
