@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	powerCuts = flag.Int("power.cuts", 25, "cuts of each kind of the power test")
+	powerCuts = flag.Int("power.cuts", standardCuts, "cuts of each kind of the power test")
 	powerSeed = flag.Uint64("power.seed", 1, "seed of the first cut of the power test; each has the next one")
 )
 

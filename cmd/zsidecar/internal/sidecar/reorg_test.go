@@ -202,7 +202,7 @@ func (s *stalledRange) finish(t *testing.T, branches ...branchOf) codes.Code {
 
 // Readers that stop over a reorg of any depth get the blocks of one chain: the old one to the end, or ABORTED.
 func TestStalledOverReorg(t *testing.T) {
-	for _, depth := range []int{1, 20, 500} {
+	for _, depth := range stalledDepths() {
 		t.Run(fmt.Sprint(depth), func(t *testing.T) {
 			t.Parallel()
 			const blocks = 700
