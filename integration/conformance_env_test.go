@@ -127,24 +127,39 @@ func hostOf(tb testing.TB, url string) string {
 	return host
 }
 
-// newZebradEnv runs the program beside a real node with the fixture chain and two transactions in its mempool.
+// newZebradEnv runs the program beside a real node with the fixture chain and two signed transactions in its mempool.
 func newZebradEnv(t *testing.T, s setup) *env {
 	t.Helper()
 	n := fixtureNode(t, "")
-	e := zebradFacts(t, n)
+	e := signedFacts(t, n)
 	e.position = s
 	e.begin(n.url(), n.cookie())
 	return e
 }
 
+// firstCoinbase is the height of the first coinbase of the fixture chain that the chain itself does not spend.
+const firstCoinbase = 300
+
+// zebradFacts pays without signatures and leaves the tip where it is.
 func zebradFacts(t *testing.T, n *node) *env {
 	t.Helper()
-	coins := &spender{node: n, next: 300} // those below were spent when the fixture was made
+	return payingFacts(t, n, (&spender{node: n, next: firstCoinbase}).raw)
+}
+
+// signedFacts mines one block, with the coins that signed transactions spend.
+func signedFacts(t *testing.T, n *node) *env {
+	t.Helper()
+	return payingFacts(t, n, (&spender{node: n, next: firstCoinbase}).purse(100).raw)
+}
+
+// payingFacts fills the mempool with two transactions of the kind that the rows will send.
+func payingFacts(t *testing.T, n *node, pay func() []byte) *env {
+	t.Helper()
 	for range 2 {
-		requireSent(t, n, coins.raw())
+		requireSent(t, n, pay())
 	}
 	return &env{
-		tb: t, place: onZebrad, rpc: n.rpc, middle: 1000, pay: coins.raw,
+		tb: t, place: onZebrad, rpc: n.rpc, middle: 1000, pay: pay,
 		mine: func(ctx context.Context) error { return n.rpc.call(ctx, nil, "generatetoaddress", 1, keyHash) },
 	}
 }

@@ -13,7 +13,7 @@ const compareVariable = "ZSIDECAR_COMPARE_ZEBRA"
 func listDifferences(t *testing.T) {
 	addr := freeAddr(t)
 	n := fixtureNode(t, fmt.Sprintf("lightwalletd_listen_addr = %q", addr))
-	e := zebradFacts(t, n)
+	e := signedFacts(t, n)
 	e.position = passthrough
 	e.wallet = dial(t, addr)
 	if err := e.look(t.Context()); err != nil {

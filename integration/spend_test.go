@@ -76,6 +76,48 @@ func (s *spender) requireMined() {
 	}
 }
 
+// purse makes signed transactions out of coins of its own, two each, by turns version 5 and 6.
+type purse struct {
+	*spender // knows the consensus branch id of the next block
+	owner    *key
+	coins    []coin
+}
+
+// purse turns one coinbase into coins of a key, and mines that.
+func (s *spender) purse(coins int) *purse {
+	const fee = 5_000 // zatoshi for each output, as ZIP 317 wants it
+	s.node.tb.Helper()
+	p := &purse{spender: s, owner: newKey("purse")}
+	from := s.coin()
+	split := &draft{version: 6, branch: s.branch(), in: []coin{{txid: from.txid, value: from.value}}}
+	for range coins {
+		split.out = append(split.out, payment{p.owner, from.value/uint64(coins) - fee})
+	}
+	var txid string
+	s.node.call(&txid, "sendrawtransaction", hex.EncodeToString(split.serialize([][]byte{redeemInput})))
+	s.pending = append(s.pending, txid)
+	height := s.node.mine(1, keyHash)
+	s.requireMined()
+	for i, out := range split.out {
+		p.coins = append(p.coins, coin{p.owner, txid, uint32(i), out.value, height})
+	}
+	return p
+}
+
+// raw makes a transaction and sends it to nobody.
+func (p *purse) raw() []byte {
+	const fee = 20_000 // zatoshi
+	p.node.tb.Helper()
+	if len(p.coins) < 2 {
+		p.node.tb.Fatal("the purse is empty: make it with more coins")
+	}
+	p.made++
+	d := &draft{version: 5 + uint32(p.made%2), branch: p.branch(), in: p.coins[:2]}
+	p.coins = p.coins[2:]
+	d.out = []payment{{p.owner, d.in[0].value}, {newKey("shop"), d.in[1].value - fee}}
+	return d.signed()
+}
+
 // transparentTx serializes a version 5 (ZIP 225) or version 6 transaction without shielded parts.
 func transparentTx(v6 bool, branch uint32, in []prevout, salt int) []byte {
 	const fee = 50_000 // zatoshi, well above what ZIP 317 asks for so few inputs and outputs
