@@ -118,7 +118,7 @@ func (p *payer) run(s stage) {
 		streams[i].requireEndWithin(p.t, 10*time.Second)
 		for _, tx := range pending {
 			requireTransaction(p.t, server.wallet, tx.id, tx.raw, uint64(height))
-			requireSameWords(p.t, p.node, server.wallet, tx.raw)
+			p.requireRefused(server, "a mined transaction", tx.raw, rpcError{-1, "transaction was committed to the best chain"})
 		}
 		p.requireInBlock(server, height, pending)
 		for _, k := range []*key{p.alice, p.bob} {
