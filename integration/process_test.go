@@ -2,12 +2,14 @@ package integration
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -116,15 +118,22 @@ func await(tb testing.TB, what string, limit time.Duration, ok func() bool) {
 	}
 }
 
-// freeAddr returns a loopback address with a port that nobody listens on.
+// ports counts the ports that freeAddr has tried.
+var ports atomic.Uint32
+
+// freeAddr returns an address of loopback that nobody listens on, and that no outgoing connection will take before it is used: its port is
+// below those that the kernel gives away.
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+(uint32(os.Getpid())*101+ports.Add(1))%20_000)
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	tb.Fatal("no free port")
+	return ""
 }
 
 // listening tells whether somebody accepts connections at the address.

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -198,15 +199,22 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// freeAddr is an address that was free a moment ago.
+// ports counts the ports that freeAddr has tried.
+var ports atomic.Uint32
+
+// freeAddr returns an address of loopback that nobody listens on, and that no outgoing connection will take before it is used: its port is
+// below those that the kernel gives away.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+(uint32(os.Getpid())*101+ports.Add(1))%20_000)
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // running is a started program.

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -21,30 +22,27 @@ type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 	current           atomic.Pointer[tls.Certificate]
-	seen              [2]fileStamp // of the files as they were last read
-	notice            string       // what was last said of the expiry
+	seen              [2]digest // of the files as they were last read
+	notice            string    // what was last said of the expiry
 }
 
-// fileStamp changes when a file is written or replaced.
-type fileStamp struct {
-	modified time.Time
-	size     int64
-}
+// digest tells one content of a file from another. Times would not: two writes may come within one tick of the file system's clock.
+type digest [sha256.Size]byte
 
 // newCertificate reads the files. It refuses a certificate that has expired.
 func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
-	c.seen = c.stamps()
+	c.seen = c.digests()
 	return c, c.read(time.Now())
 }
 
-func (c *certificate) stamps() (stamps [2]fileStamp) {
+func (c *certificate) digests() (digests [2]digest) {
 	for i, path := range []string{c.certFile, c.keyFile} {
-		if info, err := os.Stat(path); err == nil {
-			stamps[i] = fileStamp{info.ModTime(), info.Size()}
+		if text, err := os.ReadFile(path); err == nil {
+			digests[i] = sha256.Sum256(text)
 		}
 	}
-	return stamps
+	return digests
 }
 
 // read puts what the files hold in force, unless it cannot be used.
@@ -85,8 +83,8 @@ func (c *certificate) follow(ctx context.Context) {
 
 // refresh takes up a change of the files. While they do not fit together, as in the middle of a renewal, the old certificate serves.
 func (c *certificate) refresh(now time.Time) {
-	if stamps := c.stamps(); stamps != c.seen {
-		c.seen = stamps
+	if digests := c.digests(); digests != c.seen {
+		c.seen = digests
 		if err := c.read(now); err != nil {
 			c.log.Error("the changed TLS certificate is not used, the one before it still is", "error", err)
 		} else {
