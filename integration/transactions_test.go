@@ -68,8 +68,13 @@ func testTransactions(t *testing.T, s setup) {
 	if err != nil || proto.Equal(before, after) {
 		t.Errorf("the stream has ended, and the tip is %v after %v (%v)", after, before, err)
 	}
-	requireTransaction(t, w, id, raw, uint64(mined))
 	awaitEmptyMempool(t, w)
+	// Zebra may show a transaction as unmined for a moment after it has named the block: its mempool follows its tip.
+	await(t, "the transaction is shown as mined", 10*time.Second, func() bool {
+		got := &walletrpc.RawTransaction{}
+		return w.call(t.Context(), "GetTransaction", &walletrpc.TxFilter{Hash: id}, got) == nil && got.Height == uint64(mined)
+	})
+	requireTransaction(t, w, id, raw, uint64(mined))
 	requireSameWords(t, n, w, raw)
 
 	requireSideChain(t, n, w, coins)
