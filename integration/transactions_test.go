@@ -69,11 +69,7 @@ func testTransactions(t *testing.T, s setup) {
 		t.Errorf("the stream has ended, and the tip is %v after %v (%v)", after, before, err)
 	}
 	awaitEmptyMempool(t, w)
-	// Zebra may show a transaction as unmined for a moment after it has named the block: its mempool follows its tip.
-	await(t, "the transaction is shown as mined", 10*time.Second, func() bool {
-		got := &walletrpc.RawTransaction{}
-		return w.call(t.Context(), "GetTransaction", &walletrpc.TxFilter{Hash: id}, got) == nil && got.Height == uint64(mined)
-	})
+	awaitMined(t, w, id, mined)
 	requireTransaction(t, w, id, raw, uint64(mined))
 	requireSameWords(t, n, w, raw)
 
@@ -98,6 +94,7 @@ func requireSideChain(t *testing.T, n *node, w *wallet, coins *spender) {
 		raw := coins.raw()
 		id := requireAccepted(t, n, w, raw)
 		mined := n.mine(1, keyHash)
+		awaitMined(t, w, id, mined)
 		requireTransaction(t, w, id, raw, uint64(mined))
 		hash, display := n.hashAt(mined), hex.EncodeToString(reversedBytes(id))
 		n.invalidate(mined)
@@ -209,6 +206,16 @@ func requireTransaction(t *testing.T, w *wallet, id, raw []byte, height uint64) 
 	} else if !bytes.Equal(got.Data, raw) || got.Height != height {
 		t.Errorf("GetTransaction: %x at %d, want %x at %d", got.Data, got.Height, raw, height)
 	}
+}
+
+// awaitMined waits until a transaction has a height: wallets are told none above the tip, and Zebra's own mempool follows its tip a moment
+// later.
+func awaitMined(t *testing.T, w *wallet, id []byte, height int) {
+	t.Helper()
+	await(t, "the transaction is shown as mined", 10*time.Second, func() bool {
+		got := &walletrpc.RawTransaction{}
+		return w.call(t.Context(), "GetTransaction", &walletrpc.TxFilter{Hash: id}, got) == nil && got.Height == uint64(height)
+	})
 }
 
 // mempoolTxs reads GetMempoolTx.
