@@ -35,14 +35,14 @@ type Asker interface {
 // before. It is safe for concurrent use.
 type Relay struct {
 	zebra               Asker
-	turns, costly, long chan struct{}
+	turns, costly, long chain.Slots
 }
 
 // NewRelay returns a Relay to the given node.
 func NewRelay(zebra Asker) *Relay {
 	return &Relay{
 		zebra: zebra,
-		turns: make(chan struct{}, relayAtOnce), costly: make(chan struct{}, costlyAtOnce), long: make(chan struct{}, longAnswers),
+		turns: make(chain.Slots, relayAtOnce), costly: make(chain.Slots, costlyAtOnce), long: make(chain.Slots, longAnswers),
 	}
 }
 
@@ -71,41 +71,22 @@ func (r *Relay) Ask(ctx context.Context, method string, params []byte, costly bo
 // take waits for a turn, for a costly question after one among its like.
 func (r *Relay) take(ctx context.Context, costly bool) (done func(), err error) {
 	if costly {
-		if err := wait(ctx, r.costly); err != nil {
+		if err := r.costly.Take(ctx, relayWait); err != nil {
 			return nil, err
 		}
 	}
-	if err := wait(ctx, r.turns); err != nil {
+	if err := r.turns.Take(ctx, relayWait); err != nil {
 		if costly {
-			<-r.costly
+			r.costly.Give()
 		}
 		return nil, err
 	}
 	return func() {
-		<-r.turns
+		r.turns.Give()
 		if costly {
-			<-r.costly
+			r.costly.Give()
 		}
 	}, nil
-}
-
-// wait takes one of the slots.
-func wait(ctx context.Context, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(relayWait)
-	defer timer.Stop()
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return fmt.Errorf("no turn within %v: %w", relayWait, chain.ErrBusy)
-	}
 }
 
 // begin reads a short answer to its end, so that a slow reader keeps nothing of Zebra's, and finds room for a long one.
@@ -120,11 +101,11 @@ func (r *Relay) begin(ctx context.Context, method string, answer *zebrarpc.Answe
 		answer.Size, answer.Body = int64(len(head)), io.NopCloser(bytes.NewReader(head))
 		return answer, nil
 	}
-	if err := wait(ctx, r.long); err != nil {
+	if err := r.long.Take(ctx, relayWait); err != nil {
 		answer.Body.Close()
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	answer.Body = &longBody{io.MultiReader(bytes.NewReader(head), answer.Body), answer.Body, sync.OnceFunc(func() { <-r.long })}
+	answer.Body = &longBody{io.MultiReader(bytes.NewReader(head), answer.Body), answer.Body, sync.OnceFunc(r.long.Give)}
 	return answer, nil
 }
 

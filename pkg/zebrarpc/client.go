@@ -28,7 +28,7 @@ type Client struct {
 	idle      interface{ CloseIdleConnections() } // nil when a test brought its own transport
 	auth      *authenticator
 	permits   *permits
-	patience  patience
+	patience  chain.Slots // of expensive questions
 	shelf     shelf
 	lastID    atomic.Uint64
 	log       *slog.Logger
@@ -85,7 +85,7 @@ func newClient(o Options, transport http.RoundTripper) (*Client, error) {
 		sender:    newHTTP(transport),
 		auth:      newAuthenticator(o.Auth),
 		permits:   newPermits(o.InFlight, o.ReadAhead),
-		patience:  make(patience, patientInFlight),
+		patience:  make(chain.Slots, patientInFlight),
 		log:       o.Logger,
 	}
 	c.encoders.options = o.Encoder
@@ -320,10 +320,10 @@ func (c *Client) interactive(ctx context.Context, q *query) (*call, error) {
 		urgency = poll
 	case q.patient:
 		urgency = patient
-		if err := c.patience.acquire(ctx); err != nil {
+		if err := c.patience.Take(ctx, permitWait); err != nil {
 			return nil, err
 		}
-		defer c.patience.release()
+		defer c.patience.Give()
 	}
 	if err := c.permits.acquire(ctx, urgency, q.limit); err != nil {
 		return nil, err

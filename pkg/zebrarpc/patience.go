@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,31 +25,6 @@ const (
 	transactionsBytes     = 1 << 20
 	leastTransactionBytes = 32 << 10
 )
-
-// patience lets patientInFlight questions through at one time, in the order in which they came.
-type patience chan struct{}
-
-// acquire waits for a turn for at most permitWait, after which it returns an error that matches chain.ErrBusy. The turn ends with
-// release.
-func (p patience) acquire(ctx context.Context) error {
-	select {
-	case p <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(permitWait)
-	defer timer.Stop()
-	select {
-	case p <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return fmt.Errorf("no turn among %d expensive questions to Zebra within %v: %w", patientInFlight, permitWait, chain.ErrBusy)
-	}
-}
-
-func (p patience) release() { <-p }
 
 // minedTransactions reads the first of the transactions that Zebra has just named, at least one and as many as make a part, several at
 // the same time. One that it does not have any more was in a block that left the best chain: chain.ErrReorged.
