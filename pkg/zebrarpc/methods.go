@@ -3,6 +3,8 @@ package zebrarpc
 import (
 	"context"
 	"errors"
+
+	"github.com/valyala/fastjson"
 )
 
 // codeNoMethod is JSON-RPC's code for a method that does not exist.
@@ -30,10 +32,12 @@ func (c *Client) knows(ctx context.Context, m method) (bool, error) {
 	if err != nil {
 		return false, c.locate(&q, err)
 	}
-	defer a.drop()
-	p := c.parsers.Get()
-	defer c.parsers.Put(p)
-	_, err = parseReply(p, *a.body, a.id)
-	var e *Error
-	return !errors.As(err, &e) || e.Code != codeNoMethod, nil
+	known := true
+	err = c.read(&q, a, func(p *fastjson.Parser) error {
+		_, err := parseReply(p, *a.body, a.id)
+		var e *Error
+		known = !errors.As(err, &e) || e.Code != codeNoMethod
+		return nil // an error was to be expected: the parameters are missing
+	})
+	return known, err
 }
