@@ -85,7 +85,7 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 		v.tip = v.indexTip
 	case v.zebra != nil:
 		v.tip, v.tipErr = v.zebra.Tip()
-		if v.tipErr == nil && !j.sameChain(ctx, &v.indexView, v.zebra, v.tip) {
+		if !v.fits(ctx, &v.indexView) {
 			v.indexView.close()
 			v.indexView = indexView{}
 		}
@@ -97,29 +97,30 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 	return v, nil
 }
 
-// sameChain tells whether what the index has is on the chain of Zebra's tip. An index that is not complete follows a reorg a moment later
+// fits tells whether what the index has is on the chain of this view's tip. An index that is not complete follows a reorg a moment later
 // than Zebra's tip does: until then its newest blocks are nobody's any more. Where that cannot be told the links at the joint will say.
-func (j *Joined) sameChain(ctx context.Context, x *indexView, zebra chain.View, tip chain.BlockID) bool {
-	if x.index == nil {
+func (v *joinedView) fits(ctx context.Context, x *indexView) bool {
+	if x.index == nil || v.complete || v.zebra == nil || v.tipErr != nil {
 		return true
 	}
-	if x.indexTip.Height >= tip.Height {
-		hash, err := x.index.HashAt(ctx, tip.Height)
-		return err != nil || hash == tip.Hash
+	if x.indexTip.Height >= v.tip.Height {
+		hash, err := x.index.HashAt(ctx, v.tip.Height)
+		return err != nil || hash == v.tip.Hash
 	}
-	if tip.Height-x.indexTip.Height > reorgDepth {
+	if v.tip.Height-x.indexTip.Height > reorgDepth {
 		return true
 	}
-	if c := j.compared.Load(); c != nil && c.index == x.indexTip && c.zebra == tip {
-		return c.same
+	last := v.joined.compared.Load()
+	if last != nil && last.index == x.indexTip && last.zebra == v.tip {
+		return last.same
 	}
-	hash, err := zebra.HashAt(ctx, x.indexTip.Height)
+	hash, err := v.zebra.HashAt(ctx, x.indexTip.Height)
 	if err != nil {
 		return true
 	}
-	c := &comparison{index: x.indexTip, zebra: tip, same: hash == x.indexTip.Hash}
-	j.compared.Store(c)
-	return c.same
+	now := &comparison{index: x.indexTip, zebra: v.tip, same: hash == x.indexTip.Hash}
+	v.joined.compared.Store(now)
+	return now.same
 }
 
 // indexView is an open view of the index and its tip; index is nil while the index is not open or empty.

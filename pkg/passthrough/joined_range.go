@@ -44,8 +44,7 @@ func (r *joinedRange) adoptIndex(h chain.Height) bool {
 	if err := r.view.joined.openIndex(r.ctx, &newer); err != nil || newer.index == nil {
 		return false // whoever answers now goes on answering
 	}
-	v := r.view
-	if newer.indexTip.Height < h || v.zebra != nil && !v.complete && v.tipErr == nil && !v.joined.sameChain(r.ctx, &newer, v.zebra, v.tip) {
+	if newer.indexTip.Height < h || !r.view.fits(r.ctx, &newer) {
 		newer.close()
 		return false
 	}
