@@ -15,6 +15,7 @@ import (
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/sidecar"
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc"
@@ -125,10 +126,7 @@ func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (ind
 	o := index.CheckOptions{Sample: f.sample, All: f.all, Seed: cmp.Or(f.seed, 1+rand.Uint64N(1<<32))}
 	var node index.BestChain
 	if compare || f.repair {
-		client, err := zebrarpc.New(zebrarpc.Options{
-			URL:  cfg.Zebra,
-			Auth: zebrarpc.Auth{User: cfg.ZebraUser, Password: string(cfg.ZebraPassword), CookieFile: cfg.ZebraCookie}, InFlight: cfg.InFlight,
-		})
+		client, err := zebrarpc.New(sidecar.ZebraOptions(cfg))
 		if err != nil {
 			return index.Report{}, err
 		}
@@ -150,13 +148,7 @@ func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (ind
 	if !f.repair {
 		return index.Check(ctx, cfg.DataDir, o)
 	}
-	minFree := int64(cfg.MinFreeBytes)
-	if minFree == 0 {
-		minFree = -1 // none; 0 would mean the default
-	}
-	return index.Repair(ctx, cfg.DataDir, node, index.Options{
-		SegmentBlocks: cfg.SegmentBlocks, MinFree: minFree, Network: cfg.Network,
-	}, o)
+	return index.Repair(ctx, cfg.DataDir, node, sidecar.IndexOptions(cfg), o)
 }
 
 // bestChain is Zebra as check sees it: it gives up after ten seconds without an answer.

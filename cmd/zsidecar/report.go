@@ -14,9 +14,7 @@ import (
 // printReport prints what check found, for people or as JSON.
 func printReport(w io.Writer, r index.Report, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return printJSON(w, r)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "index\t%s, format %d\n", r.Dir, r.Format)
@@ -58,6 +56,13 @@ func printReport(w io.Writer, r index.Report, asJSON bool) error {
 	}
 	_, err := fmt.Fprintln(w, verdict(r))
 	return err
+}
+
+// printJSON prints what a command found for programs.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 func verdict(r index.Report) string {

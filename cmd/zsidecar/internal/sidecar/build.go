@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/ops"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
 	"github.com/zsidecar/zsidecar/pkg/chain"
@@ -19,18 +20,22 @@ import (
 // openAgain is the pause between two attempts to open the index without room for it.
 const openAgain = time.Second
 
-// openIndex opens the index; without room on the disk, or for open files, it waits, while wallets are answered from Zebra. It returns nil
-// when ctx ends first.
-func (s *Sidecar) openIndex(ctx context.Context) (*index.Store, error) {
-	c := s.Config
+// IndexOptions are the settings of an index, whatever is done with it. The caller adds a logger.
+func IndexOptions(c config.Config) index.Options {
 	minFree := int64(c.MinFreeBytes)
 	if minFree == 0 {
 		minFree = -1 // none; 0 would mean the default
 	}
+	return index.Options{SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network}
+}
+
+// openIndex opens the index; without room on the disk, or for open files, it waits, while wallets are answered from Zebra. It returns nil
+// when ctx ends first.
+func (s *Sidecar) openIndex(ctx context.Context) (*index.Store, error) {
+	o := IndexOptions(s.Config)
+	o.Logger = s.Log
 	for {
-		store, err := index.Open(c.DataDir, index.Options{
-			SealDepth: chain.Height(c.SealDepth), SegmentBlocks: c.SegmentBlocks, MinFree: minFree, Network: c.Network, Logger: s.Log,
-		})
+		store, err := index.Open(s.Config.DataDir, o)
 		if !index.NoRoom(err) {
 			return store, err
 		}

@@ -74,6 +74,15 @@ type Sidecar struct {
 	stopping atomic.Bool
 }
 
+// ZebraOptions are the settings of a client of Zebra. The caller adds a logger.
+func ZebraOptions(c config.Config) zebrarpc.Options {
+	return zebrarpc.Options{
+		URL:      c.Zebra,
+		Auth:     zebrarpc.Auth{User: c.ZebraUser, Password: string(c.ZebraPassword), CookieFile: c.ZebraCookie},
+		InFlight: c.InFlight,
+	}
+}
+
 // New wires everything and listens. Whoever gets a Sidecar calls Run, which closes it.
 func New(o Options) (*Sidecar, error) {
 	c := o.Config
@@ -86,12 +95,9 @@ func New(o Options) (*Sidecar, error) {
 		}
 		tlsConfig = certificate.config()
 	}
-	client, err := zebrarpc.New(zebrarpc.Options{
-		URL:      c.Zebra,
-		Auth:     zebrarpc.Auth{User: c.ZebraUser, Password: string(c.ZebraPassword), CookieFile: c.ZebraCookie},
-		InFlight: c.InFlight,
-		Logger:   o.Log,
-	})
+	zebra := ZebraOptions(c)
+	zebra.Logger = o.Log
+	client, err := zebrarpc.New(zebra)
 	if err != nil {
 		return nil, err
 	}
