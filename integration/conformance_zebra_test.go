@@ -3,6 +3,8 @@ package integration
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // compareVariable is the environment variable that turns listDifferences on.
@@ -11,7 +13,7 @@ const compareVariable = "ZSIDECAR_COMPARE_ZEBRA"
 // listDifferences lists where Zebra's own experimental wallet server differs from the table. It fails for no difference: they are
 // judged in docs/protocol.md.
 func listDifferences(t *testing.T) {
-	addr := freeAddr(t)
+	addr := servertest.FreeAddr(t)
 	n := fixtureNode(t, fmt.Sprintf("lightwalletd_listen_addr = %q", addr))
 	e := signedFacts(t, n)
 	e.position = passthrough

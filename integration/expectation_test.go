@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
 // TestExpectation holds the expectation, which all other tests compare with, against Zebra's own experimental wallet server.
 func TestExpectation(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := servertest.FreeAddr(t)
 	n := fixtureNode(t, fmt.Sprintf("lightwalletd_listen_addr = %q", addr))
 	tip, _ := n.tip()
 	full := expectChain(t, n, 0, tip)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -28,7 +29,7 @@ func BenchmarkTransactionBesideBuild(b *testing.B) {
 	})
 	b.Run("dense", func(b *testing.B) {
 		const blocks = 150
-		addr, dir := freeAddr(b), b.TempDir()
+		addr, dir := servertest.FreeAddr(b), b.TempDir()
 		p := startHelper(b, costlyNodeHelper, addr, dir, strconv.Itoa(blocks))
 		await(b, "the costly node listens", 20*time.Second, func() bool {
 			if !p.running() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc/jsonrpctest"
 )
@@ -17,7 +18,7 @@ import (
 // withJSONRPC turns the JSON-RPC server on, with a cookie, and returns it as a client needs it.
 func (c *sidecar) withJSONRPC() jsonrpctest.Server {
 	c.tb.Helper()
-	addr, dir := freeAddr(c.tb), c.tb.TempDir()
+	addr, dir := servertest.FreeAddr(c.tb), c.tb.TempDir()
 	c.args = append(c.args, "--json-rpc", addr, "--json-rpc-cookie-dir", dir)
 	return jsonrpctest.Server{URL: "http://" + addr, CookieFile: filepath.Join(dir, ".cookie")}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // TestMemoryLimit runs zsidecar in a control group with a limit, which a mount of its own makes it believe: the garbage collector knows the
@@ -48,7 +50,7 @@ func TestMemoryLimit(t *testing.T) {
 			for name, text := range tt.files {
 				write(filepath.Join("fs", name), text)
 			}
-			c := newSidecar(t, "http://"+freeAddr(t), "", passthrough)
+			c := newSidecar(t, "http://"+servertest.FreeAddr(t), "", passthrough)
 			c.shell = fmt.Sprintf(`exec env %s unshare -m sh -e -c '
 				mount --bind %[2]s/fs /sys/fs/cgroup
 				mount --bind %[2]s/cgroup /proc/$$/cgroup

@@ -2,14 +2,12 @@ package integration
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -116,24 +114,6 @@ func await(tb testing.TB, what string, limit time.Duration, ok func() bool) {
 			tb.Fatalf("not within %v: %s", limit, what)
 		}
 	}
-}
-
-// ports counts the ports that freeAddr has tried.
-var ports atomic.Uint32
-
-// freeAddr returns an address of loopback that nobody listens on, and that no outgoing connection will take before it is used: its port is
-// below those that the kernel gives away.
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+(uint32(os.Getpid())*101+ports.Add(1))%20_000)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	tb.Fatal("no free port")
-	return ""
 }
 
 // listening tells whether somebody accepts connections at the address.

@@ -3,6 +3,8 @@ package integration
 import (
 	"testing"
 	"time"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // promptly is how soon after its start zsidecar has to listen, and to answer when Zebra is up.
@@ -29,7 +31,7 @@ func TestPromptStart(t *testing.T) { // not parallel: it measures time
 			c.stop()
 		})
 		t.Run(s.name+", no Zebra", func(t *testing.T) {
-			c := newSidecar(t, "http://"+freeAddr(t), n.cookie(), s)
+			c := newSidecar(t, "http://"+servertest.FreeAddr(t), n.cookie(), s)
 			c.start()
 			requirePrompt(t, c, "listening")
 			c.stop()

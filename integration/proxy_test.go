@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // proxy stands between zsidecar and Zebra. It counts what is asked, can slow down raw blocks, and can stop listening.
@@ -34,7 +36,7 @@ type proxy struct {
 func newProxy(tb testing.TB, target *node) *proxy {
 	tb.Helper()
 	p := &proxy{
-		tb: tb, addr: freeAddr(tb), target: target.url(), raw: map[string]int{},
+		tb: tb, addr: servertest.FreeAddr(tb), target: target.url(), raw: map[string]int{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100, DisableCompression: true}},
 	}
 	p.accept()

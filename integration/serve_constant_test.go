@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -23,7 +24,7 @@ import (
 // startConstantServer runs a process that answers each method with the given bytes, which are frames for a range.
 func startConstantServer(b *testing.B, answers map[string][]byte) (p *process, addr string) {
 	b.Helper()
-	addr = freeAddr(b)
+	addr = servertest.FreeAddr(b)
 	args := []string{addr}
 	for method, answer := range answers {
 		file := filepath.Join(b.TempDir(), method)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // programDir is where TestMain lets the program be built.
@@ -111,7 +113,7 @@ type sidecar struct {
 func newSidecar(tb testing.TB, url, cookie string, s setup) *sidecar {
 	tb.Helper()
 	dir := tb.TempDir()
-	c := &sidecar{tb: tb, grpcAddr: freeAddr(tb), httpAddr: freeAddr(tb), dataDir: filepath.Join(dir, "data")}
+	c := &sidecar{tb: tb, grpcAddr: servertest.FreeAddr(tb), httpAddr: servertest.FreeAddr(tb), dataDir: filepath.Join(dir, "data")}
 	c.args = []string{
 		"start", "--zebra", url, "--zebra-cookie", cookie, "--grpc", c.grpcAddr, "--http", c.httpAddr, "--data-dir", c.dataDir,
 	}

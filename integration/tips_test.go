@@ -11,13 +11,14 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/proto/zebraindexer"
 )
 
 // tipNode runs a zebrad with its gRPC server for indexers, at the returned address.
 func tipNode(tb testing.TB) (n *node, indexer string) {
 	tb.Helper()
-	indexer = freeAddr(tb)
+	indexer = servertest.FreeAddr(tb)
 	return fixtureNode(tb, fmt.Sprintf("indexer_listen_addr = %q\n", indexer)), indexer
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // walletBirthday is the first block that the wallets look at. Somebody else's Sapling note lies below, so that the tree of that pool is
@@ -66,7 +68,7 @@ func walletsAt(s setup) func(*testing.T, recipe) (*node, string) {
 }
 
 func walletsAtZebra(t *testing.T, chain recipe) (*node, string) {
-	addr := freeAddr(t)
+	addr := servertest.FreeAddr(t)
 	n := recipeNode(t, chain, fmt.Sprintf("lightwalletd_listen_addr = %q\n", addr))
 	await(t, "zebra's wallet server listens", 10*time.Second, func() bool { return listening(addr) })
 	return n, addr

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc/jsonrpctest"
 )
 
@@ -39,7 +40,7 @@ type zainod struct {
 // startZainod runs a zainod beside the node and waits until it serves the node's tip.
 func startZainod(tb testing.TB, path string, n *node) *zainod {
 	tb.Helper()
-	dir, grpcAddr, rpcAddr := tb.TempDir(), freeAddr(tb), freeAddr(tb)
+	dir, grpcAddr, rpcAddr := tb.TempDir(), servertest.FreeAddr(tb), servertest.FreeAddr(tb)
 	config := filepath.Join(dir, "zainod.toml")
 	text := fmt.Sprintf(zainodConfig, n.addr, n.cookie(), grpcAddr, rpcAddr, dir, filepath.Join(dir, "data"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // zebradConfig staggers the upgrades so that one short chain holds every transaction version: coinbases of version 4 below NU5,
@@ -69,7 +71,7 @@ func newNode(tb testing.TB, dir, extraRPC string) *node {
 // newNodeOf is newNode with a configuration like zebradConfig.
 func newNodeOf(tb testing.TB, config, dir, extraRPC string) *node {
 	tb.Helper()
-	n := &node{tb: tb, binary: zebradPath(tb), dir: dir, addr: freeAddr(tb)}
+	n := &node{tb: tb, binary: zebradPath(tb), dir: dir, addr: servertest.FreeAddr(tb)}
 	n.rpc = newRPCClient(n.addr, n.cookie())
 	text := fmt.Sprintf(config, dir, n.addr, extraRPC)
 	if err := os.WriteFile(filepath.Join(dir, "zebrad.toml"), []byte(text), 0o600); err != nil {

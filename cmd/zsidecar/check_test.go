@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
@@ -27,7 +28,7 @@ func TestCheckAndRepair(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, r.stderr)
 	}
 
-	other, away := node(t, zebratest.Main, 10), "http://"+freeAddr(t)
+	other, away := node(t, zebratest.Main, 10), "http://"+servertest.FreeAddr(t)
 	expect := func(what string, code int, text string, args ...string) string {
 		t.Helper()
 		cmd := command(t, append([]string{"check", dir}, args...)...)

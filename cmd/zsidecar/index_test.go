@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/index"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -144,7 +145,7 @@ func TestDemo(t *testing.T) {
 // --stay leaves the server up and says how to ask it, until a signal ends it well.
 func TestDemoStays(t *testing.T) {
 	t.Parallel()
-	grpcAddr, httpAddr := freeAddr(t), freeAddr(t)
+	grpcAddr, httpAddr := servertest.FreeAddr(t), servertest.FreeAddr(t)
 	cmd := command(t, "demo", "--blocks", "2000", "--stay", "--grpc", grpcAddr, "--http", httpAddr)
 	var out safeBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -14,13 +14,13 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
 
@@ -199,24 +199,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// ports counts the ports that freeAddr has tried.
-var ports atomic.Uint32
-
-// freeAddr returns an address of loopback that nobody listens on, and that no outgoing connection will take before it is used: its port is
-// below those that the kernel gives away.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+(uint32(os.Getpid())*101+ports.Add(1))%20_000)
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
 // running is a started program.
 type running struct {
 	t          *testing.T
@@ -228,7 +210,7 @@ type running struct {
 // startProgram starts the program beside a node and waits until it listens.
 func startProgram(t *testing.T, zebra, dataDir string, args ...string) *running {
 	t.Helper()
-	r := &running{t: t, grpc: freeAddr(t), http: freeAddr(t), stderr: new(safeBuffer)}
+	r := &running{t: t, grpc: servertest.FreeAddr(t), http: servertest.FreeAddr(t), stderr: new(safeBuffer)}
 	r.cmd = command(t, append([]string{"start", "--zebra", zebra, "--data-dir", dataDir, "--grpc", r.grpc, "--http", r.http}, args...)...)
 	r.cmd.Stderr = r.stderr
 	if err := r.cmd.Start(); err != nil {
@@ -320,7 +302,7 @@ func (r *running) wait() (int, time.Duration) {
 func TestStartWithoutZebra(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		r := startProgram(t, "http://"+freeAddr(t), t.TempDir(), "--log-format", "json")
+		r := startProgram(t, "http://"+servertest.FreeAddr(t), t.TempDir(), "--log-format", "json")
 		r.await("lives", func() bool { return r.status("/livez") == 200 })
 		if code := r.status("/readyz"); code != 503 {
 			t.Errorf("/readyz: %d, want 503", code)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
 )
 
 // A folder that the program may not write to ends the start with one line that says whose it is. As root the program is run as
@@ -31,7 +33,7 @@ func TestForeignFolder(t *testing.T) {
 		filepath.Join(sealed, "index"): "open index: mkdir " + sealed + "/index: permission denied",
 		sealed:                         "open the lock of the index: open " + sealed + "/zsidecar.lock: permission denied",
 	} {
-		cmd := command(t, "start", "--data-dir", folder, "--grpc", "127.0.0.1:0", "--http", "off", "--log-level", "error", "--zebra", "http://"+freeAddr(t))
+		cmd := command(t, "start", "--data-dir", folder, "--grpc", "127.0.0.1:0", "--http", "off", "--log-level", "error", "--zebra", "http://"+servertest.FreeAddr(t))
 		if owner == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 		}

@@ -2,14 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/zsidecar/zsidecar/internal/servertest"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
@@ -123,7 +118,7 @@ func TestZainodAsInZ3(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := &running{t: t, grpc: freeAddr(t), stderr: new(safeBuffer)}
+	r := &running{t: t, grpc: servertest.FreeAddr(t), stderr: new(safeBuffer)}
 	r.cmd = zainod(t, "start", "--config", file)
 	r.cmd.Env = append(r.cmd.Env, "RUST_LOG=info,reqwest=warn,hyper_util=warn", "RUST_BACKTRACE=1", "ZAINO_NETWORK=Testnet",
 		"ZAINO_VALIDATOR_SETTINGS__VALIDATOR_JSONRPC_LISTEN_ADDRESS="+strings.TrimPrefix(n.URL(), "http://"),
@@ -158,37 +153,6 @@ func TestZainodAsInZ3(t *testing.T) {
 	}
 }
 
-// selfSigned writes a certificate for 127.0.0.1 and returns a client's trust in it.
-func selfSigned(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	pool.AppendCertsFromPEM(certPEM)
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(certFile, certPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return pool
-}
-
 // wholeChain reads every block of a server and returns how many there are, and their bytes.
 func wholeChain(ctx context.Context, addr string, creds credentials.TransportCredentials) (blocks int, size int, err error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds))
@@ -218,7 +182,8 @@ func TestTLS(t *testing.T) {
 	n := node(t, zebratest.Regtest, 3000)
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	first := selfSigned(t, certFile, keyFile, 1)
+	soon := time.Now().AddDate(0, 1, 0)
+	first := servertest.WriteCertificate(t, certFile, keyFile, "first", soon)
 	r := startProgram(t, n.URL(), filepath.Join(dir, "index"), "--tls-cert", certFile, "--tls-key", keyFile, "--strict-bind")
 	read := func(pool *x509.CertPool) (int, error) {
 		blocks, _, err := wholeChain(t.Context(), r.grpc, credentials.NewTLS(&tls.Config{RootCAs: pool}))
@@ -234,7 +199,7 @@ func TestTLS(t *testing.T) {
 	if blocks, _, err := wholeChain(t.Context(), r.grpc, insecure.NewCredentials()); err == nil || blocks > 0 {
 		t.Errorf("plain text was answered: %d blocks, %v", blocks, err)
 	}
-	second := selfSigned(t, certFile, keyFile, 2)
+	second := servertest.WriteCertificate(t, certFile, keyFile, "second", soon)
 	r.await("serves the renewed certificate", func() bool {
 		blocks, _ := read(second)
 		return blocks == 3001
@@ -260,7 +225,7 @@ func TestExposedPlainText(t *testing.T) {
 		t.Errorf("got %d %s", got.code, got.stderr)
 	}
 	r := &running{t: t, stderr: new(safeBuffer)}
-	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--http", "off", "--no-index", "--zebra", "http://"+freeAddr(t))
+	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--http", "off", "--no-index", "--zebra", "http://"+servertest.FreeAddr(t))
 	r.cmd.Stderr = r.stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -2,56 +2,24 @@ package sidecar
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-// writePair writes a certificate of its own and its key.
-func writePair(t *testing.T, certFile, keyFile, name string, end time.Time) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: end.AddDate(0, -3, 0), NotAfter: end, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+	"github.com/zsidecar/zsidecar/internal/servertest"
+)
 
 func TestCertificateErrors(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	writePair(t, path("good.pem"), path("good.key"), "good", now.AddDate(1, 0, 0))
-	writePair(t, path("other.pem"), path("other.key"), "other", now.AddDate(1, 0, 0))
-	writePair(t, path("old.pem"), path("old.key"), "old", time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC))
+	servertest.WriteCertificate(t, path("good.pem"), path("good.key"), "good", now.AddDate(1, 0, 0))
+	servertest.WriteCertificate(t, path("other.pem"), path("other.key"), "other", now.AddDate(1, 0, 0))
+	servertest.WriteCertificate(t, path("old.pem"), path("old.key"), "old", time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC))
 	if err := os.WriteFile(path("text"), []byte("no PEM"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +44,7 @@ func TestCertificateFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
 	var log bytes.Buffer
-	writePair(t, certFile, keyFile, "first", now.AddDate(0, 0, 20))
+	servertest.WriteCertificate(t, certFile, keyFile, "first", now.AddDate(0, 0, 20))
 	c, err := newCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +55,7 @@ func TestCertificateFollowsItsFiles(t *testing.T) {
 		t.Errorf("%s, %s", name(), log.String())
 	}
 
-	writePair(t, certFile, filepath.Join(dir, "later"), "second", now.AddDate(0, 1, 0))
+	servertest.WriteCertificate(t, certFile, filepath.Join(dir, "later"), "second", now.AddDate(0, 1, 0))
 	c.refresh(now)
 	c.refresh(now)
 	if name() != "first" || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "the one before it still is") {
