@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/jsonrpc/envelope"
@@ -24,23 +23,22 @@ var (
 	errInternal = &envelope.Error{Code: -32603, Message: "Internal error"}
 )
 
-var errPanic = errors.New("a method panicked")
-
 // call has a method executed.
 func (s *Server) call(ctx context.Context, name string, m *method, params json.RawMessage) (answer *passthrough.Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.panics.Add(1)
-			s.log.Error("a method panicked", "method", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			answer, err = nil, errPanic
+	err = chain.Guard(func() (err error) {
+		if m.answer != nil {
+			if answer, err = m.answer(s, ctx, params); answer != nil || err != nil {
+				return err
+			}
 		}
-	}()
-	if m.answer != nil {
-		if answer, err = m.answer(s, ctx, params); answer != nil || err != nil {
-			return answer, err
-		}
+		answer, err = s.options.Node.Ask(ctx, name, params, m.costly)
+		return err
+	})
+	if bug := (*chain.Panic)(nil); errors.As(err, &bug) {
+		s.panics.Add(1)
+		s.log.Error("a method panicked", "method", name, "panic", fmt.Sprint(bug.Value), "stack", string(bug.Stack))
 	}
-	return s.options.Node.Ask(ctx, name, params, m.costly)
+	return answer, err
 }
 
 // errorOf is the one map from errors to those of JSON-RPC. Details go to the log: they name the node's address and files.
