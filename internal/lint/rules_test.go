@@ -37,8 +37,9 @@ func rooms() []room {
 		{"pkg/jsonrpc", []string{"pkg/chain", "pkg/passthrough", "pkg/jsonrpc/envelope"}},
 		{"pkg/jsonrpc/envelope", nil},
 		{"pkg/jsonrpc/jsonrpctest", []string{"pkg/jsonrpc/envelope"}},
+		{"pkg/bench", []string{"proto"}},
 		{"proto", nil},
-		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "proto", "cmd/zsidecar/internal/demo"}},
+		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "proto", "cmd/zsidecar/internal/demo"}},
 		{"cmd/zsidecar/internal/demo", []string{
 			"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "proto", "cmd/zsidecar"}},
 		{"deploy", nil},
@@ -51,8 +52,8 @@ func rooms() []room {
 // outside says who may import a library, by the start of its path.
 func outside() map[string][]string {
 	return map[string][]string{
-		"google.golang.org/grpc":                {"pkg/lightwallet", "pkg/zebrarpc/indexer", "proto", "cmd/zsidecar/internal/demo"},
-		"google.golang.org/protobuf":            {"pkg/chain", "pkg/lightwallet", "proto", "cmd/zsidecar/internal/demo"},
+		"google.golang.org/grpc":                {"pkg/lightwallet", "pkg/zebrarpc/indexer", "pkg/bench", "proto", "cmd/zsidecar/internal/demo"},
+		"google.golang.org/protobuf":            {"pkg/chain", "pkg/lightwallet", "pkg/bench", "proto", "cmd/zsidecar/internal/demo"},
 		"github.com/dgraph-io/badger":           {"pkg/index"},
 		"github.com/valyala/fastjson":           {"pkg/zebrarpc", "pkg/zebrarpc/zebratest"},
 		"github.com/hashicorp/go-retryablehttp": {"pkg/zebrarpc"},
