@@ -19,6 +19,7 @@ type Config struct {
 	TLSKey     string // path of the certificate's private key
 	StrictBind bool   // no plain text on an address that others may reach
 	HTTP       string // host:port of the metrics and health port; empty: none
+	Pprof      string // loopback host:port of the profiles' port; empty: none
 
 	JSONRPC          string // host:port of the JSON-RPC server; empty: none
 	JSONRPCCookieDir string // folder of its cookie file; empty: no authentication

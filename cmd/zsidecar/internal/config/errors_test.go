@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	wantAddr   = "must be host:port such as 127.0.0.1:8137"
-	wantPort   = "the port must be a number from 0 (any free port) to 65535"
-	wantTarget = "must be host:port such as 127.0.0.1:8230"
-	wantURL    = "must be a URL such as http://127.0.0.1:8232"
+	wantAddr     = "must be host:port such as 127.0.0.1:8137"
+	wantLoopback = "profiles are shown on a loopback address only, such as 127.0.0.1:6060"
+	wantPort     = "the port must be a number from 0 (any free port) to 65535"
+	wantTarget   = "must be host:port such as 127.0.0.1:8230"
+	wantURL      = "must be a URL such as http://127.0.0.1:8232"
 )
 
 // Every wrong value, with the whole text of the error.
@@ -45,6 +46,12 @@ func TestErrors(t *testing.T) {
 		{"Zaino's address of the indexer", "[validator_settings]\nvalidator_grpc_listen_address = \"h\"\n", nil, nil,
 			`FILE:2: validator_settings.validator_grpc_listen_address = "h": ` + wantTarget},
 		{"JSON-RPC port like gRPC's", "", nil, []string{"--json-rpc=h:1", "--grpc=h:1"}, `flag --json-rpc = "h:1": the gRPC and the JSON-RPC port must differ`},
+		{"profiles for others", "", nil, []string{"--pprof=0.0.0.0:6060"}, `flag --pprof = "0.0.0.0:6060": ` + wantLoopback},
+		{"profiles on every address", "", nil, []string{"--pprof=:6060"}, `flag --pprof = ":6060": ` + wantLoopback},
+		{"profiles at a name", "", nil, []string{"--pprof=h:1"}, `flag --pprof = "h:1": ` + wantLoopback},
+		{"profiles without a port", "[zsidecar]\npprof = \"127.0.0.1\"\n", nil, nil, `FILE:2: zsidecar.pprof = "127.0.0.1": ` + wantAddr + ", or off"},
+		{"profiles on the port of metrics", "", nil, []string{"--pprof=[::1]:1", "--http=[::1]:1"},
+			`flag --pprof = "[::1]:1": the HTTP and the profiles' port must differ`},
 		{"switch", "", nil, []string{"--no-index=perhaps"}, `flag --no-index = "perhaps": must be true or false`},
 		{"chain name with a space", "", nil, []string{"--chain-name=a b"},
 			`flag --chain-name = "a b": must be letters, digits and punctuation without spaces`},

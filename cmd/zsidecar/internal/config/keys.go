@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -93,6 +95,9 @@ func listenKeys() []Key {
 		{Name: "http", Default: "127.0.0.1:9998", Arg: "ADDR", HasFlag: true,
 			Doc: "host:port of metrics and health, or `off`",
 			set: func(c *Config, s string) (err error) { c.HTTP, err = parseAddrOrOff(s); return err }},
+		{Name: "pprof", Default: off, Arg: "ADDR", HasFlag: true,
+			Doc: "loopback host:port on which profiles of the program are read (`go tool pprof`), or `off`",
+			set: func(c *Config, s string) (err error) { c.Pprof, err = parseLoopbackOrOff(s); return err }},
 		{Name: "json_rpc", Default: off, Arg: "ADDR", HasFlag: true,
 			Doc: "host:port of the JSON-RPC server, or `off`",
 			set: func(c *Config, s string) (err error) { c.JSONRPC, err = parseAddrOrOff(s); return err }},
@@ -181,6 +186,19 @@ func parseAddrOrOff(s string) (string, error) {
 	addr, err := parseAddr(s)
 	if err != nil {
 		return "", fmt.Errorf("%w, or %s", err, off)
+	}
+	return addr, nil
+}
+
+// parseLoopbackOrOff refuses what others could reach. A name is taken only when it is localhost, which nothing has to look up.
+func parseLoopbackOrOff(s string) (string, error) {
+	addr, err := parseAddrOrOff(s)
+	if addr == "" {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if ip, parsed := netip.ParseAddr(host); err != nil || host != "localhost" && (parsed != nil || !ip.IsLoopback()) {
+		return "", errors.New("profiles are shown on a loopback address only, such as 127.0.0.1:6060")
 	}
 	return addr, nil
 }

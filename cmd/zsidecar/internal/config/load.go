@@ -194,6 +194,7 @@ func (l *loader) checkJSONRPC() {
 func (l *loader) checkPorts() {
 	ports := []struct{ key, what, addr string }{
 		{"grpc", "gRPC", l.config.GRPC}, {"http", "HTTP", l.config.HTTP}, {"json_rpc", "JSON-RPC", l.config.JSONRPC},
+		{"pprof", "profiles'", l.config.Pprof},
 	}
 	for i, b := range ports {
 		for _, a := range ports[:i] {

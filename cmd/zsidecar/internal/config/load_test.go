@@ -109,6 +109,7 @@ tls_cert = "/c.pem"
 tls_key = "/k.pem"
 strict_bind = true
 http = "off"
+pprof = "localhost:6060"
 json_rpc = "127.0.0.1:8237"
 json_rpc_cookie_dir = "/jc"
 data_dir = "/d"
@@ -128,7 +129,7 @@ log_level = "debug"
 `
 	want := Config{
 		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file", ZebraIndexer: "zebra.example:8230",
-		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, JSONRPC: "127.0.0.1:8237", JSONRPCCookieDir: "/jc", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
+		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, Pprof: "localhost:6060", JSONRPC: "127.0.0.1:8237", JSONRPCCookieDir: "/jc", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
 		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
 	got, warnings, err := load(t, toml, nil)

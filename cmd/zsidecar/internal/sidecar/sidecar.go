@@ -63,6 +63,7 @@ type Sidecar struct {
 	ports    []*sockets.Listener // the open ones
 	grpc     net.Listener
 	http     net.Listener // nil: no HTTP port
+	pprof    net.Listener // nil: no port for profiles
 	json     *jsonServer  // nil: no JSON-RPC
 
 	store    atomic.Pointer[index.Store] // nil until it is open
@@ -154,6 +155,7 @@ func (s *Sidecar) listen() (err error) {
 	}
 	s.grpc = port(s.Config.GRPC, "--grpc", spareOfWallets)
 	s.http = port(s.Config.HTTP, "--http", spareOfOperator)
+	s.pprof = port(s.Config.Pprof, "--pprof", spareOfOperator)
 	jsonRPC := port(s.Config.JSONRPC, "--json-rpc", spareOfWallets)
 	switch {
 	case err != nil:
@@ -209,11 +211,16 @@ func exposed(l net.Listener) bool {
 func (s *Sidecar) GRPCAddr() string { return s.grpc.Addr().String() }
 
 // HTTPAddr is where metrics and health are; empty when they are off.
-func (s *Sidecar) HTTPAddr() string {
-	if s.http == nil {
+func (s *Sidecar) HTTPAddr() string { return address(s.http) }
+
+// PprofAddr is where profiles are; empty when they are off.
+func (s *Sidecar) PprofAddr() string { return address(s.pprof) }
+
+func address(l net.Listener) string {
+	if l == nil {
 		return ""
 	}
-	return s.http.Addr().String()
+	return l.Addr().String()
 }
 
 // Run serves until ctx ends, and then stops in order: health says NOT_SERVING, the wallets' requests get some seconds, the builder ends
@@ -233,6 +240,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	if s.http != nil {
 		g.Go(func() error { return s.serveHTTP(work) })
+	}
+	if s.pprof != nil {
+		g.Go(func() error { return s.servePprof(work) })
 	}
 	if s.tls != nil {
 		g.Go(func() error { s.tls.follow(work); return nil })

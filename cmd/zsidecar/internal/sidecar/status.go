@@ -137,13 +137,25 @@ func (s *Sidecar) checkIndex(ctx context.Context, progress func(done, total int6
 
 // serveHTTP serves metrics and health until ctx ends.
 func (s *Sidecar) serveHTTP(ctx context.Context) error {
+	s.Log.Info("serving metrics and health", "addr", s.HTTPAddr())
+	return s.serveOperator(ctx, s.http, ops.NewHandler(ops.Options{
+		Metrics: s.registry,
+		Health:  s.Health,
+		Alive:   func() bool { return time.Since(*s.beat.Load()) < aliveWithin },
+		Check:   s.checkIndex,
+	}))
+}
+
+// servePprof serves profiles until ctx ends.
+func (s *Sidecar) servePprof(ctx context.Context) error {
+	s.Log.Info("serving profiles", "addr", s.PprofAddr())
+	return s.serveOperator(ctx, s.pprof, ops.NewPprofHandler())
+}
+
+// serveOperator serves one of the operator's ports until ctx ends.
+func (s *Sidecar) serveOperator(ctx context.Context, l net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler: ops.NewHandler(ops.Options{
-			Metrics: s.registry,
-			Health:  s.Health,
-			Alive:   func() bool { return time.Since(*s.beat.Load()) < aliveWithin },
-			Check:   s.checkIndex,
-		}),
+		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
@@ -158,8 +170,7 @@ func (s *Sidecar) serveHTTP(ctx context.Context) error {
 			server.Close()
 		}
 	})
-	s.Log.Info("serving metrics and health", "addr", s.HTTPAddr())
-	if err := server.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		stop()
 		return err
 	}
