@@ -86,7 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		args   string
 		stderr string
 	}{
-		{"", "zsidecar: no command given: start, demo, check, config, generate-config or version\nsee zsidecar --help\n"},
+		{"", "zsidecar: no command given: start, demo, check, bench, config, generate-config or version\nsee zsidecar --help\n"},
 		{"begin", "zsidecar: unknown command \"begin\"\nsee zsidecar --help\n"},
 		{"--zebra x", "zsidecar: unknown flag: --zebra\nsee zsidecar --help\n"},
 		{"start --zebro x", "zsidecar: unknown flag: --zebro\nsee zsidecar start --help\n"},

@@ -89,14 +89,14 @@ func (p *program) rootCommand() *cobra.Command {
 			if p.file != "" {
 				return start.RunE(start, nil)
 			}
-			return usage(cmd, errors.New("no command given: start, demo, check, config, generate-config or version"))
+			return usage(cmd, errors.New("no command given: start, demo, check, bench, config, generate-config or version"))
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
-	root.AddCommand(start, p.demoCommand(), p.checkCommand(), p.configCommand(), p.generateConfigCommand(), p.versionCommand())
+	root.AddCommand(start, p.demoCommand(), p.checkCommand(), p.benchCommand(), p.configCommand(), p.generateConfigCommand(), p.versionCommand())
 	if p.zaino() {
 		p.zainoFlags(root)
 	}

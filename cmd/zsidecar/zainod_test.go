@@ -46,7 +46,7 @@ func TestZainodInvocations(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"", 2, "Error: no command given: start, demo, check, config, generate-config or version; see zainod --help\n"},
+		{"", 2, "Error: no command given: start, demo, check, bench, config, generate-config or version; see zainod --help\n"},
 		{"begin", 2, "Error: unknown command \"begin\"; see zainod --help\n"},
 		{"start --zebro", 2, "Error: unknown flag: --zebro; see zainod start --help\n"},
 		{"start --config " + bad, 1, wrong},

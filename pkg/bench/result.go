@@ -19,6 +19,7 @@ type Result struct {
 	Measurements []Measurement `json:"measurements"`
 	Curves       []Curve       `json:"curves,omitempty"`
 	Faults       []Fault       `json:"faults,omitempty"`
+	Notes        []Fault       `json:"notes,omitempty"` // what is worth saying and not wrong; Target may be empty: all of them
 }
 
 // Machine is what the run was made on.

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are the parameters of Run. The zero value of each field but Targets means its default.
+type Options struct {
+	Targets   []TargetOptions
+	Scenarios []string // names, in the order of the run; none: those of Scenarios that are run by default
+
+	Rounds    int           // of every case, besides the one that warms up and is thrown away; 5
+	Calls     int           // of a method in one round; 1,000
+	RoundTime time.Duration // how long the clients of a round ask for more, and when a round of calls ends early; 1 s
+	Clients   []Client      // the clients that read ranges; both
+
+	// OwnServers allows targets that are not on this machine: a benchmark is an attack on a server of somebody else.
+	OwnServers bool
+
+	Command string // the command line, for the Result
+	Tool    string // the version that measures, for the Result
+
+	// Show is told what happens, from one goroutine at a time. Nil: nobody listens.
+	Show func(Event)
+}
+
+// TargetOptions is one server that is measured.
+type TargetOptions struct {
+	Name    string
+	Address string      // host:port
+	TLS     *tls.Config // nil: without TLS
+	PID     int         // of the server's process on this machine; 0: not known, and its CPU and memory are not measured
+}
+
+// Event is what happened in a run. Every event has Doing; Done and Total count rounds.
+type Event struct {
+	Doing       string // scenario, case and target
+	Done, Total int
+	Finished    []Measurement // of the case that ended with this event, one per target
+	Fault       *Fault        // that was found
+	Note        *Fault        // that is no fault
+}
+
+// The defaults of Options.
+const (
+	DefaultRounds    = 5
+	DefaultCalls     = 1000
+	DefaultRoundTime = time.Second
+)
+
+// InputError is a parameter that cannot be used.
+type InputError struct{ Text string }
+
+func (e *InputError) Error() string { return e.Text }
+
+func inputError(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
+
+// Check returns an InputError, or several that are joined, when the options cannot be used.
+func (o Options) Check() error {
+	if _, err := o.withDefaults(); err != nil {
+		return err
+	}
+	_, err := chosen(o.Scenarios)
+	return err
+}
+
+// withDefaults checks the options and fills in what is not given.
+func (o Options) withDefaults() (Options, error) {
+	if o.Rounds == 0 {
+		o.Rounds = DefaultRounds
+	}
+	if o.Calls == 0 {
+		o.Calls = DefaultCalls
+	}
+	if o.RoundTime == 0 {
+		o.RoundTime = DefaultRoundTime
+	}
+	if len(o.Clients) == 0 {
+		o.Clients = []Client{Decoding, Counting}
+	}
+	if o.Show == nil {
+		o.Show = func(Event) {}
+	}
+	switch {
+	case len(o.Targets) == 0:
+		return o, inputError("no target is given: there is nothing to measure")
+	case o.Rounds < 0, o.Calls < 0, o.RoundTime < 0:
+		return o, inputError("%d rounds of %d calls and %v: none may be negative", o.Rounds, o.Calls, o.RoundTime)
+	}
+	for _, c := range o.Clients {
+		if c != Decoding && c != Counting {
+			return o, inputError("there is no client %q: %s and %s are those there are", c, Decoding, Counting)
+		}
+	}
+	var errs []error
+	for i, t := range o.Targets {
+		if slices.ContainsFunc(o.Targets[:i], func(u TargetOptions) bool { return u.Name == t.Name }) {
+			errs = append(errs, inputError("two targets are called %q", t.Name))
+		}
+		errs = append(errs, t.check(o.OwnServers))
+	}
+	return o, errors.Join(errs...)
+}
+
+// check refuses names and addresses that cannot be, and servers of other people.
+func (t TargetOptions) check(own bool) error {
+	if t.Name == "" || strings.ContainsFunc(t.Name, func(r rune) bool { return r <= ' ' || r == '=' }) {
+		return inputError("target %q: a name is needed, without spaces and =", t.Name)
+	}
+	host, port, err := net.SplitHostPort(t.Address)
+	if err != nil || host == "" || port == "" {
+		return inputError("target %s: %q is no host:port", t.Name, t.Address)
+	}
+	if t.PID < 0 {
+		return inputError("target %s: %d is no id of a process", t.Name, t.PID)
+	}
+	if own || host == "localhost" {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
+		return inputError("target %s: %s is not on this machine, and a benchmark is an attack on a server of somebody else: "+
+			"say --i-own-this-server if it is yours", t.Name, t.Address)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// scenario is a group of cases that are measured together.
+type scenario struct {
+	name, help string // help is one line
+	byDefault  bool   // runs when no scenario is named
+	// cases are what is measured, in this order; they are asked for when the run has found out what the chain holds.
+	cases func(*run) []testCase
+}
+
+// scenarios are all there are, in the order in which they run.
+func scenarios() []scenario {
+	return []scenario{
+		{"latency", "every method asked by one client, one call after the other", true, latencyCases},
+	}
+}
+
+// ScenarioInfo describes a scenario for people.
+type ScenarioInfo struct {
+	Name, Help string
+	Default    bool // runs when no scenario is named
+}
+
+// Scenarios are all that can be named in Options.
+func Scenarios() (all []ScenarioInfo) {
+	for _, s := range scenarios() {
+		all = append(all, ScenarioInfo{s.name, s.help, s.byDefault})
+	}
+	return all
+}
+
+// chosen returns the scenarios with these names, in the order of the names.
+func chosen(names []string) (list []scenario, err error) {
+	all := scenarios()
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(s scenario) bool { return !s.byDefault }), nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
+		if i < 0 {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.name)
+			}
+			return nil, inputError("there is no scenario %q: %s are those there are", name, strings.Join(known, ", "))
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
+}
+
+// testCase is one thing that is measured at every target.
+type testCase struct {
+	name    string
+	client  Client // empty: the case has no client of ours
+	clients int    // at once; 0 means 1
+	length  uint64 // blocks of a range; 0: no range
+
+	rounds int    // 0: as the options say
+	cold   bool   // the first round counts: nothing is warmed up
+	skip   string // why the case is not measured at all; empty: it is
+
+	// measure is one round at one target. An error that says UNIMPLEMENTED makes the target one that does not support the case; any other
+	// is a fault, after which the case is not measured at this target again. What it keeps for the next round belongs to target.state.
+	measure func(ctx context.Context, t *target) (round, error)
+	// end is called once at each target after the last round, to close what measure opened. Nil: there is nothing.
+	end func(t *target)
+}
+
+// round is what one round of a case gave. The engine derives rates and percentiles from it, and adds CPU time and memory.
+type round struct {
+	calls, blocks, bytes int64           // 0: no rate of these
+	took                 time.Duration   // what the rates are of; 0: as long as measure ran
+	times                []time.Duration // of the single calls; nil: not timed
+	firsts               []time.Duration // from each call to its first message; nil: not timed
+	values               map[Metric]float64
+}
