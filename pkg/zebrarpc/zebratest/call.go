@@ -86,9 +86,17 @@ func (n *Node) call(dst []byte, w *workshop, c Call, f *Fault) ([]byte, *rpcErro
 	return n.callAboutNode(dst, w, c)
 }
 
-// callAboutNode executes calls that have little to do with the chain.
+// callAboutNode executes calls that have little to do with the chain, or change it.
 func (n *Node) callAboutNode(dst []byte, w *workshop, c Call) ([]byte, *rpcError) {
 	switch c.Method {
+	case "generate":
+		return n.generate(dst, c)
+	case "generatetoaddress":
+		return n.generateToAddress(dst, c)
+	case "invalidateblock":
+		return n.invalidateBlock(dst, c)
+	case "reconsiderblock":
+		return n.reconsiderBlock(dst, c)
 	case "getblocksubsidy":
 		return n.getBlockSubsidy(dst, c)
 	case "getmempoolinfo":

@@ -4,10 +4,12 @@
 // It answers the JSON-RPC methods that tell of the chain's position and of blocks: getblock (verbosity 0 and 1), getblockheader,
 // getblockhash, getbestblockhash, getbestblockheightandhash, getblockcount, getblockchaininfo and getinfo, with Zebra's member names
 // and order, error codes and texts, HTTP statuses, cookie authentication, request limits and versions of JSON-RPC. Besides, there are
-// getrawtransaction, getrawmempool and sendrawtransaction with a small mempool (mempool.go), the address methods, the trees, and what a node
-// says of itself (nodeinfo.go). Any other method is unknown to it (-32601): those that control a node or mine, and of those that read
-// gettxout, rpc.discover and the ones about addresses that are not transparent. The test TestShapesMatchZebrad asks a real zebrad and a Node with the same blocks the same questions and
-// compares the replies, so what is answered here is pinned to the real thing.
+// getrawtransaction, getrawmempool and sendrawtransaction with a small mempool (mempool.go), the address methods, the trees, what a node
+// says of itself (nodeinfo.go), and what makes a regtest chain grow and move: generate, generatetoaddress, invalidateblock and
+// reconsiderblock (mining.go, branches.go). Any other method is unknown to it (-32601): those that control a node, and of those that read
+// gettxout, rpc.discover and the ones about addresses that are not transparent. The tests TestShapesMatchZebrad, TestMempoolMatchesZebrad
+// and TestMiningMatchesZebrad ask a real zebrad and a Node the same questions and compare the replies, so what is answered here is pinned
+// to the real thing.
 //
 // Not modelled, and answered with constants of the right type: difficulty, the rate of solutions, the subsidy, the value pools and the supply, the disk size, and the
 // Sapling and Orchard roots that a block does not itself contain. No block is verified: a Chain takes what it is given; and no transaction but

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -63,17 +64,29 @@ func (n *Node) RemoveTransactions(ids ...chain.TxID) {
 }
 
 // MineMempool puts the whole mempool into one block on the tip.
-func (n *Node) MineMempool() error {
+func (n *Node) MineMempool() error { return n.mineMempool(n.Chain(), math.MaxInt, 0) }
+
+// mineMempool puts as much of the mempool into a block on the tip of c as there is room for. Blocks of different seeds differ.
+func (n *Node) mineMempool(c *Chain, room int, seed uint64) error {
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
-	c := n.Chain()
+	if err := n.pool.settle(c); err != nil {
+		return fmt.Errorf("mine the mempool: %w", err)
+	}
+	if len(n.pool.txs) == 0 {
+		return c.Extend(1, Small)
+	}
 	tip := c.Tip()
 	h := tip.Height + 1
-	txs := [][]byte{chaintest.Tx{Version: 5, BranchID: branchAt(c.upgrades, h), Coinbase: true, Height: h, Outputs: 1, Seed: uint64(h)}.Append(nil)}
+	seed = seed<<32 + uint64(h)
+	txs := [][]byte{chaintest.Tx{Version: 5, BranchID: branchAt(c.upgrades, h), Coinbase: true, Height: h, Outputs: 1, Seed: seed}.Append(nil)}
 	for _, id := range n.pool.ids() {
-		txs = append(txs, n.pool.txs[id].raw)
+		if raw := n.pool.txs[id].raw; len(raw) <= room {
+			room -= len(raw)
+			txs = append(txs, raw)
+		}
 	}
-	block, err := chaintest.NewBuilder().Block(nil, tip.Hash, chaintest.BlockTime(h), uint64(h), txs...)
+	block, err := chaintest.NewBuilder().Block(nil, tip.Hash, chaintest.BlockTime(h), seed, txs...)
 	if err != nil {
 		return fmt.Errorf("mine the mempool: %w", err)
 	}

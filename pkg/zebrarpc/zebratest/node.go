@@ -37,8 +37,9 @@ type NodeOptions struct {
 
 // Node answers JSON-RPC over HTTP with a Chain. It is an http.Handler, and brings a server for it: Start and Stop.
 type Node struct {
-	opts NodeOptions
-	pool mempool
+	opts   NodeOptions
+	pool   mempool
+	mining branches
 
 	mu       sync.Mutex // guards what follows
 	chain    *Chain
