@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"time"
@@ -17,7 +18,9 @@ type run struct {
 	options Options
 	targets []*target
 	result  *Result
-	done    int // rounds, for Show
+	chain   chainFacts
+	seed    maphash.Seed // of the digests of answers
+	done    int          // rounds, for Show
 	total   int
 }
 
@@ -33,11 +36,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	r := &run{options: o, result: &Result{
+	r := &run{options: o, seed: maphash.MakeSeed(), result: &Result{
 		Version: ResultVersion, Started: begin.UTC(), Command: o.Command, Machine: machine(o.Tool),
 	}}
 	defer r.close()
 	if err := r.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.explore(ctx); err != nil {
 		return nil, err
 	}
 	err = r.scenarios(ctx, list)
@@ -112,6 +118,9 @@ func (r *run) measure(ctx context.Context, scenario string, c testCase) error {
 			t.state = nil
 		}
 	}()
+	if err := r.prepare(ctx, c, records); err != nil {
+		return err
+	}
 	first, rounds := r.rounds(c)
 	for i := first; i < rounds; i++ {
 		for j := range records {
@@ -131,6 +140,19 @@ func (r *run) measure(ctx context.Context, scenario string, c testCase) error {
 	return nil
 }
 
+// prepare asks what the case asks for the first time, and looks at the answers.
+func (r *run) prepare(ctx context.Context, c testCase, records []record) error {
+	for i := range records {
+		record := &records[i]
+		r.options.Show(Event{Doing: record.Scenario + ", " + c.name + ": " + record.Target, Done: r.done, Total: r.total})
+		err := r.verify(ctx, record.Scenario, c.name, record.target, c.questions)
+		if err := r.judge(ctx, record, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // record is a measurement while it is made.
 type record struct {
 	Measurement
@@ -142,6 +164,18 @@ type record struct {
 // round measures one round at one target. It fails only when ctx has ended.
 func (r *run) round(ctx context.Context, c testCase, record *record, warmUp bool) error {
 	got, meter, err := r.metered(ctx, c, record.target)
+	if err := r.judge(ctx, record, err); err != nil || record.failed {
+		return err
+	}
+	if !warmUp {
+		record.times = append(record.times, got.times...)
+		record.Rounds = append(record.Rounds, got.metrics(meter))
+	}
+	return nil
+}
+
+// judge decides what an error of a target means. It fails only when ctx has ended.
+func (r *run) judge(ctx context.Context, record *record, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -149,15 +183,9 @@ func (r *run) round(ctx context.Context, c testCase, record *record, warmUp bool
 	case status.Code(err) == codes.Unimplemented:
 		record.failed, record.Rounds, record.times = true, nil, nil
 		record.Unsupported = status.Convert(err).Message()
-		return nil
 	default:
 		record.failed = true
 		r.fault(Fault{Scenario: record.Scenario, Case: record.Case, Target: record.Target, Text: err.Error()})
-		return nil
-	}
-	if !warmUp {
-		record.times = append(record.times, got.times...)
-		record.Rounds = append(record.Rounds, got.metrics(meter))
 	}
 	return nil
 }

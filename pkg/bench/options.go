@@ -18,8 +18,9 @@ type Options struct {
 
 	Rounds    int           // of every case, besides the one that warms up and is thrown away; 5
 	Calls     int           // of a method in one round; 1,000
-	RoundTime time.Duration // how long the clients of a round ask for more, and when a round of calls ends early; 1 s
+	RoundTime time.Duration // how long the clients of a round ask for more; 500 ms
 	Clients   []Client      // the clients that read ranges; both
+	Address   string        // that the methods of addresses are asked for; empty: one that is found in the chain
 
 	// OwnServers allows targets that are not on this machine: a benchmark is an attack on a server of somebody else.
 	OwnServers bool
@@ -52,7 +53,7 @@ type Event struct {
 const (
 	DefaultRounds    = 5
 	DefaultCalls     = 1000
-	DefaultRoundTime = time.Second
+	DefaultRoundTime = 500 * time.Millisecond
 )
 
 // InputError is a parameter that cannot be used.

@@ -18,7 +18,12 @@ type scenario struct {
 // scenarios are all there are, in the order in which they run.
 func scenarios() []scenario {
 	return []scenario{
-		{"latency", "every method asked by one client, one call after the other", true, latencyCases},
+		{"latency", "every method, asked by one client, one call after the other", true, latencyCases},
+		{"ranges", "ranges of 100 to 100,000 blocks, read by one client", true, rangesCases},
+		{"concurrency", "ranges of 1,000 and 10,000 blocks and GetBlock, by 1, 8, 32 and 128 clients", true, concurrencyCases},
+		{"sync", "the whole chain, in ranges of 10,000 blocks one after the other", true, syncCases},
+		{"stalled", "a short range ten times a second beside readers at full speed and others that stand still; 128 equal readers", true, stalledCases},
+		{"mixed", "readers of ranges and callers of every other method at once", true, mixedCases},
 	}
 }
 
@@ -62,6 +67,10 @@ type testCase struct {
 	client  Client // empty: the case has no client of ours
 	clients int    // at once; 0 means 1
 	length  uint64 // blocks of a range; 0: no range
+
+	// questions are what the case asks. Before the first round every target is asked each of them once, and what it answers is looked at
+	// message by message and compared with the answers of the others; in the rounds it has to answer with the same bytes again.
+	questions []*question
 
 	rounds int    // 0: as the options say
 	cold   bool   // the first round counts: nothing is warmed up

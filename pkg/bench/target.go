@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,6 +24,9 @@ type target struct {
 	about   Target
 	conn    *grpc.ClientConn // for what is asked outside of rounds, and of the client that decodes
 	state   any              // what the case that is measured keeps from round to round
+	// firstHeight is where the blocks begin that every server has: the activation of Sapling, and above genesis.
+	firstHeight uint64
+	known       map[string]*known // answers by the key of their questions
 }
 
 // newTarget connects and asks the server about itself.
@@ -31,7 +35,7 @@ func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{options: o, conn: conn, about: Target{Name: o.Name, Address: o.Address, TLS: o.TLS != nil}}
+	t := &target{options: o, conn: conn, known: map[string]*known{}, about: Target{Name: o.Name, Address: o.Address, TLS: o.TLS != nil}}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	wallet := walletrpc.NewCompactTxStreamerClient(conn)
@@ -49,7 +53,19 @@ func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	t.about.Node = info.ZcashdSubversion
 	t.about.Chain = info.ChainName
 	t.about.Height = uint32(tip.Height)
+	t.firstHeight = max(info.SaplingActivationHeight, 1)
 	return t, nil
+}
+
+// tip asks for the newest block, as one text.
+func (t *target) tip(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	id, err := walletrpc.NewCompactTxStreamerClient(t.conn).GetLatestBlock(ctx, &walletrpc.ChainSpec{})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d %x", id.Height, id.Hash), nil
 }
 
 func (t *target) close() { t.conn.Close() }

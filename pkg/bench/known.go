@@ -1,0 +1,169 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// known is the answer of a target that was looked at message by message: what it answers later has to be the same bytes.
+type known struct {
+	Answer
+	digests []uint64 // of the messages in canonical form
+}
+
+// verifyAtOnce is how many questions are on their way at once while answers are looked at.
+const verifyAtOnce = 8
+
+// verify asks a target each question that it was not asked before, looks at every message, and compares with the answers of the targets
+// that were asked earlier. It fails with the first thing that is wrong.
+func (r *run) verify(ctx context.Context, scenario, name string, t *target, questions []*question) error {
+	pending := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return t.known[q.key()] != nil })
+	for part := range slices.Chunk(pending, verifyAtOnce) {
+		got, errs := make([]*known, len(part)), make([]error, len(part))
+		var asking sync.WaitGroup
+		for i, q := range part {
+			asking.Go(func() { got[i], errs[i] = r.look(ctx, t, q) })
+		}
+		asking.Wait()
+		for i, q := range part {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			if err := r.compare(ctx, scenario, name, t, q, got[i]); err != nil {
+				return err
+			}
+			t.known[q.key()] = got[i]
+		}
+	}
+	return nil
+}
+
+// look asks once and looks at every message.
+func (r *run) look(ctx context.Context, t *target, q *question) (*known, error) {
+	k := &known{}
+	check := q.checker()
+	var err error
+	k.Answer, err = decodingClient{t.conn}.ask(ctx, q, func(m proto.Message) error {
+		if err := check(m); err != nil {
+			return err
+		}
+		canonical(q.method.name, m)
+		k.digests = append(k.digests, digest(r.seed, m))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, q.checkCount(k.Answer)
+}
+
+// checkCount says whether as many messages came as have to.
+func (q *question) checkCount(a Answer) error {
+	if q.count >= 0 && a.Messages != q.count {
+		return fmt.Errorf("%v: %d messages came with OK, want %d", q, a.Messages, q.count)
+	}
+	return nil
+}
+
+// compare holds an answer against that of the first target that gave one.
+func (r *run) compare(ctx context.Context, scenario, name string, t *target, q *question, k *known) error {
+	if q.passing {
+		return nil
+	}
+	for _, other := range r.targets {
+		first := other.known[q.key()]
+		if first == nil || other == t {
+			continue
+		}
+		if first.Sum == k.Sum && first.Bytes == k.Bytes {
+			return nil
+		}
+		if slices.Equal(first.digests, k.digests) {
+			r.note(Fault{Scenario: scenario, Case: name, Target: t.options.Name, Text: fmt.Sprintf(
+				"%s: other bytes than those of %s, in fields that servers may fill as they like", q.method.name, other.options.Name)})
+			return nil
+		}
+		if q.atTip && r.tipMoved(ctx, t, other) {
+			r.note(Fault{Scenario: scenario, Case: name, Target: t.options.Name, Text: fmt.Sprintf(
+				"%s: not compared with %s, since the tip has moved", q.method.name, other.options.Name)})
+			return nil
+		}
+		return r.describe(ctx, t, other, q, k, first)
+	}
+	return nil
+}
+
+// tipMoved tells whether two targets name another tip than each other, or than at the beginning.
+func (r *run) tipMoved(ctx context.Context, targets ...*target) bool {
+	var tips []string
+	for _, t := range targets {
+		id, err := t.tip(ctx)
+		if err != nil {
+			return true
+		}
+		tips = append(tips, id)
+	}
+	return len(slices.Compact(append(tips, r.chain.tipID))) > 1
+}
+
+// describe turns a difference between two targets into an error that names its place.
+func (r *run) describe(ctx context.Context, t, other *target, q *question, got, want *known) error {
+	at := 0
+	for at < min(len(got.digests), len(want.digests)) && got.digests[at] == want.digests[at] {
+		at++
+	}
+	text := fmt.Sprintf("%v: %d messages here and %d at %s", q, len(got.digests), len(want.digests), other.options.Name)
+	if at < len(got.digests) && at < len(want.digests) {
+		a, errA := t.message(ctx, q, at)
+		b, errB := other.message(ctx, q, at)
+		text = fmt.Sprintf("%v: message %d differs from that at %s", q, at, other.options.Name)
+		if errA == nil && errB == nil {
+			if d := difference(a, b); d != "" {
+				text += ": " + d
+			}
+		}
+	}
+	return errors.New(text)
+}
+
+// message asks again and returns one message of the answer in canonical form.
+func (t *target) message(ctx context.Context, q *question, at int) (found protoreflect.Message, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	n := 0
+	_, err = decodingClient{t.conn}.ask(ctx, q, func(m proto.Message) error {
+		if n == at {
+			canonical(q.method.name, m)
+			found = m.ProtoReflect()
+			stop()
+		}
+		n++
+		return nil
+	})
+	if found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("there is no message %d any more: %w", at, err)
+}
+
+// expect holds an answer that was counted against the one that was looked at.
+func (r *run) expect(ctx context.Context, t *target, q *question, a Answer) error {
+	if err := q.checkCount(a); err != nil || q.passing {
+		return err
+	}
+	k := t.known[q.key()]
+	if k == nil || k.Sum == a.Sum && k.Bytes == a.Bytes {
+		return nil
+	}
+	if q.atTip && r.tipMoved(ctx, t) {
+		return nil
+	}
+	return fmt.Errorf("%v: %d messages of %d bytes, sum %08x, and before they were %d of %d bytes, sum %08x: the same question has to have the same answer",
+		q, a.Messages, a.Bytes, a.Sum, k.Messages, k.Bytes, k.Sum)
+}

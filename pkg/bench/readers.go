@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// readers read the same range again and again without a pause, each on a connection of its own, until they are stopped.
+type readers struct {
+	clients []*CountingClient
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu  sync.Mutex
+	err error // the first that was not the stop; guarded by mu
+}
+
+// readerCount is what a reader got so far.
+type readerCount struct{ messages, bytes int64 }
+
+// startReaders returns when every reader has got its first block.
+func (r *run) startReaders(ctx context.Context, t *target, q *question, n int) (*readers, error) {
+	rs := &readers{}
+	ctx, rs.cancel = context.WithCancel(ctx)
+	for range n {
+		client, err := DialCounting(ctx, t.options.Address, t.options.TLS)
+		if err != nil {
+			rs.stop()
+			return nil, err
+		}
+		rs.clients = append(rs.clients, client)
+		rs.running.Go(func() { rs.read(ctx, client, q) })
+	}
+	return rs, rs.await(ctx)
+}
+
+// read reads until the context ends or something is wrong.
+func (rs *readers) read(ctx context.Context, client *CountingClient, q *question) {
+	for {
+		got, err := client.Ask(q.method.name, q.encoded)
+		if err == nil {
+			err = q.checkCount(got)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			rs.mu.Lock()
+			if rs.err == nil {
+				rs.err = fmt.Errorf("a reader at full speed: %w", err)
+			}
+			rs.mu.Unlock()
+			return
+		}
+	}
+}
+
+// await waits for the first block of every reader.
+func (rs *readers) await(ctx context.Context) error {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	late := time.After(callLimit)
+	for _, client := range rs.clients {
+		for client.Messages() == 0 {
+			err := rs.failed()
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-late:
+				err = fmt.Errorf("a reader has got nothing within %v", callLimit)
+			case <-ticker.C:
+			}
+			if err != nil {
+				rs.stop()
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (rs *readers) failed() error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.err
+}
+
+// count is what each reader got so far.
+func (rs *readers) count() (counts []readerCount) {
+	for _, client := range rs.clients {
+		counts = append(counts, readerCount{client.Messages(), client.Bytes()})
+	}
+	return counts
+}
+
+// stop ends all readers.
+func (rs *readers) stop() {
+	rs.cancel() // which closes the connections
+	rs.running.Wait()
+	for _, client := range rs.clients {
+		client.Close()
+	}
+}
