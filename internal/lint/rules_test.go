@@ -38,8 +38,9 @@ func rooms() []room {
 		{"pkg/jsonrpc/envelope", nil},
 		{"pkg/jsonrpc/jsonrpctest", []string{"pkg/jsonrpc/envelope"}},
 		{"pkg/bench", []string{"proto"}},
+		{"pkg/bench/report", []string{"pkg/bench"}},
 		{"proto", nil},
-		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "proto", "cmd/zsidecar/internal/demo"}},
+		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "pkg/bench/report", "proto", "cmd/zsidecar/internal/demo"}},
 		{"cmd/zsidecar/internal/demo", []string{
 			"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "proto", "cmd/zsidecar"}},
 		{"deploy", nil},
@@ -61,6 +62,7 @@ func outside() map[string][]string {
 		"github.com/prometheus":                 {"cmd/zsidecar"},
 		"github.com/pelletier":                  {"cmd/zsidecar"},
 		"github.com/schollz":                    {"cmd/zsidecar"},
+		"github.com/go-analyze":                 {"pkg/bench/report"},
 	}
 }
 
