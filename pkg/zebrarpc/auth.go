@@ -41,9 +41,6 @@ func newCredentials(user, password string) *credentials {
 	h := http.Header{
 		"Content-Type": {"application/json"},
 		"User-Agent":   {"zsidecar"},
-		// An empty list is not sent, but tells net/http that the request may be repeated when the connection that it kept
-		// from earlier turns out to be closed. Every method of this package only reads.
-		"Idempotency-Key": {},
 	}
 	if user != "" || password != "" {
 		h["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))}

@@ -141,7 +141,6 @@ func (a *call) exchange(parent context.Context, body []byte, limit time.Duration
 	sender := c.http
 	if a.method == sendRawTransaction {
 		sender = c.sender
-		req.Header = withoutReplay(req.Header)
 	}
 	if err := req.SetBody(body); err != nil {
 		return err

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/valyala/fastjson"
@@ -46,26 +44,19 @@ type Client struct {
 
 // New checks the options. It does no input or output: a node that cannot be reached shows at the first call.
 func New(o Options) (*Client, error) {
-	dialer := net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}
-	transport := &http.Transport{
-		DialContext:         dialer.DialContext,
-		DisableCompression:  true, // Zebra never compresses
-		MaxIdleConnsPerHost: MaxInFlight + 1,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 5 * time.Second,
-		ReadBufferSize:      16 << 10, // most replies in one read
-		WriteBufferSize:     1 << 10,
-	}
-	c, err := newClient(o, transport)
+	u, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	c.idle = transport
+	kept := newWire(u, MaxInFlight+1)
+	c, err := newClient(o, kept)
+	if err != nil {
+		return nil, err
+	}
+	c.idle = kept
 	// A connection of its own for each transaction that is sent: one that was kept may turn out to be closed, and then nobody could
 	// tell whether Zebra has read the request.
-	fresh := transport.Clone()
-	fresh.DisableKeepAlives = true
-	c.sender = newHTTP(fresh)
+	c.sender = newHTTP(newWire(u, 0))
 	return c, nil
 }
 

@@ -121,7 +121,7 @@ func transportError(err error) *Error {
 }
 
 // hungUp tells whether the connection was closed before any answer. Requests on a connection that had served before were repeated on
-// a new one by net/http already, so this is about a fresh connection.
+// a new one already, so this is about a fresh connection.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE) || strings.Contains(err.Error(), "server closed idle connection")

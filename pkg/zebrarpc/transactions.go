@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -270,11 +269,4 @@ func (c *Client) proveCredentials(ctx context.Context) error {
 		return nil // it answered
 	}
 	return err
-}
-
-// withoutReplay returns the headers without the mark that lets net/http repeat a request.
-func withoutReplay(h http.Header) http.Header {
-	h = h.Clone()
-	h.Del("Idempotency-Key")
-	return h
 }
