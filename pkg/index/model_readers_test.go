@@ -309,3 +309,43 @@ func (m *model) askRoots(a, b uint32) {
 		m.Fatalf("subtree roots from %d, at most %d, of a chain that has %d: %d, %v", start, limit, len(all), len(got), err)
 	}
 }
+
+// verifyRoots compares the subtree roots of sealed blocks, in memory and on the disk, with those of the chain. What is beside them belongs
+// to recent blocks, and is compared with the chain whenever a view shows it.
+func (m *model) verifyRoots(sealed chain.Height) {
+	k := &m.store.kept
+	k.mu.Lock()
+	kept := k.roots[chain.Orchard]
+	k.mu.Unlock()
+	want, below := modelRoots(m.chain), rootsBelow(kept.list, sealed)
+	if kept.saved > below || below > len(want) || !slices.Equal(kept.list[:below], want[:below]) {
+		m.Fatalf("of %d subtree roots %d are saved and %d of sealed blocks; they are not those of this chain up to block %v, whose first %d are sealed",
+			len(kept.list), kept.saved, below, m.chain[len(m.chain)-1].ID, sealed)
+	}
+	txn := m.store.db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	rows := 0
+	for key, item := range rowsOf(txn, prefixSubtree, true) {
+		id, err := parseSubtreeKey(key)
+		if err == nil {
+			err = item.Value(func(row []byte) error {
+				root, err := decodeSubtree(row)
+				if err == nil && (rows >= kept.saved || id != (subtreeKey{chain.Orchard, uint32(rows)}) || root != want[rows]) {
+					err = errMissing
+				}
+				return err
+			})
+		}
+		if err != nil {
+			m.Fatalf("the row %q of %d saved subtree roots is not root %d of this chain: %v", key, kept.saved, rows, err)
+		}
+		rows++
+	}
+	if rows != kept.saved {
+		m.Fatalf("%d subtree roots are saved, and %d rows are there", kept.saved, rows)
+	}
+	if kept.saved < m.savedRoots {
+		m.count("saved roots cut")
+	}
+	m.savedRoots = kept.saved
+}

@@ -77,7 +77,7 @@ func TestModel(t *testing.T) {
 // interesting are the events that 10,000 steps must have had, or the scripts show little.
 var interesting = []string{
 	"reorg", "reorg of all recent blocks", "deep reorg", "lower chain that leaves ours among sealed blocks", "cut view", "shorter", "other network", "behind", "lost",
-	"failed commit", "lost answer", "crash in a commit", "crash", "restart", "orphan read", "tree read", "roots read", "stream over a reorg",
+	"failed commit", "lost answer", "crash in a commit", "crash", "restart", "orphan read", "tree read", "roots read", "saved roots cut", "stream over a reorg",
 }
 
 // report shrinks a script that failed at step at.
@@ -116,22 +116,23 @@ type model struct {
 	counts map[string]int
 	at     int // the step that runs
 
-	known   map[chain.Hash][]testBlock // every chain that the node has had, by its last block
-	best    []testBlock                // the node's
-	chain   []testBlock                // the store's
-	sealed  int                        // of them, as of the last step
-	others  [][]testBlock              // chains that were best once
-	away    bool                       // the node cannot be asked
-	foreign bool                       // the node is of another network
-	highest chain.Height               // of all the node's tips
-	moved   bool                       // the chain changed in the middle of a fetch
-	refused int                        // steps for which the node's chain has been one that is not followed
-	views   []*modelView
-	streams []*modelStream
-	trees   map[chain.Hash]chain.TreeState // that were brought
-	brought []testBlock                    // whose trees they are
-	rush    sync.WaitGroup                 // readers that run beside the builder
-	rushed  []rushedRead                   // what came of those that failed; guarded by the recorder's mu
+	known      map[chain.Hash][]testBlock // every chain that the node has had, by its last block
+	best       []testBlock                // the node's
+	chain      []testBlock                // the store's
+	sealed     int                        // of them, as of the last step
+	others     [][]testBlock              // chains that were best once
+	away       bool                       // the node cannot be asked
+	foreign    bool                       // the node is of another network
+	highest    chain.Height               // of all the node's tips
+	moved      bool                       // the chain changed in the middle of a fetch
+	refused    int                        // steps for which the node's chain has been one that is not followed
+	views      []*modelView
+	streams    []*modelStream
+	trees      map[chain.Hash]chain.TreeState // that were brought
+	brought    []testBlock                    // whose trees they are
+	savedRoots int                            // subtree roots on the disk, as of the last step
+	rush       sync.WaitGroup                 // readers that run beside the builder
+	rushed     []rushedRead                   // what came of those that failed; guarded by the recorder's mu
 
 	// Of the hook that stands around commits.
 	countdown int  // until the commit that fails; 0 for none
@@ -322,6 +323,7 @@ func (m *model) verify(before []testBlock) {
 		m.Fatalf("%d blocks are sealed up to %v, with a highest tip of %d", sealed.blocks, sealed.hash, m.highest)
 	}
 	m.verifyRows()
+	m.verifyRoots(sealed.blocks)
 	m.verifyNewest(before)
 	m.sealed = int(sealed.blocks)
 }
