@@ -110,6 +110,47 @@ func TestNotPruned(t *testing.T) {
 	}
 }
 
+// TestNodesInTurn: two or three nodes that answer in turn, some of which are still syncing, do not pass for one that prunes, whichever of
+// them the first question goes to; nor does one that catches up between any two questions.
+func TestNodesInTurn(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 60)
+	missing := fmt.Errorf("code -8: Block not found: %w", chain.ErrAboveTip)
+	b := NewBuilder(open(t, t.TempDir(), small()), newFakeNode(blocks), BuilderOptions{})
+	expectNot := func(lacks func(asked int) bool, of string) {
+		t.Helper()
+		n, asked := newFakeNode(blocks), 0
+		n.block = func(tb testBlock) (*chain.Block, error) {
+			asked++
+			if lacks(asked - 1) {
+				return nil, missing
+			}
+			return tb.Block, nil
+		}
+		b.node = n
+		if err := b.explainMissing(t.Context(), 20, blocks[59].ID, missing); err != missing {
+			t.Errorf("%s: after %d questions: %v", of, asked, err)
+		}
+	}
+	for nodes := 2; nodes <= 3; nodes++ {
+		for syncing := 1; syncing < 1<<nodes-1; syncing++ { // one bit a node
+			for first := range nodes {
+				lacks := func(asked int) bool { return syncing>>((first+asked)%nodes)&1 == 1 }
+				expectNot(lacks, fmt.Sprintf("of %d nodes %0*b sync, and node %d is asked first", nodes, nodes, syncing, first))
+			}
+		}
+	}
+	for n := range 10 {
+		expectNot(func(asked int) bool { return asked < n }, fmt.Sprintf("a node that has caught up after %d questions", n))
+	}
+	b.node = newFakeNode(blocks)
+	b.node.(*fakeNode).prune(40)
+	var pruned *PrunedError
+	if err := b.explainMissing(t.Context(), 20, blocks[59].ID, missing); !errors.As(err, &pruned) || *pruned != (PrunedError{20, 40}) {
+		t.Errorf("one that prunes: %v", err)
+	}
+}
+
 // TestFlappingIsLoggedOnce: an error that comes and goes with the node's answers is not told every time.
 func TestFlappingIsLoggedOnce(t *testing.T) {
 	t.Parallel()
