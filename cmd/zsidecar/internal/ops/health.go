@@ -36,6 +36,7 @@ type IndexFacts struct {
 	Complete bool  // the tip is the node's, or was when the node last answered
 	Paused   bool  // the build waits for free disk space
 	Stopped  bool  // the build does not go on after an error that waiting does not cure, such as a block of an unknown version
+	Pruned   bool  // it has stopped because the node prunes: what the node has is answered without the index
 	Err      error // why the build waits, is paused or has stopped
 	Apart    error // why its chain is known not to be the node's, so that no tip is served; nil when it is not
 }
@@ -69,13 +70,14 @@ type IndexHealth struct {
 
 // Assess judges the facts of one moment. The program is ready when a tip is known and it can answer for it: the node answered in the
 // last 30 seconds, or the index is complete; and when the node is not refused and nothing has stopped the build, such as a block that it
-// cannot read, nor has the node shown another chain, even if it is away by now.
+// cannot read, nor has the node shown another chain, even if it is away by now. A node that prunes does not have what the index needs, and
+// never will: the program is as ready as without an index.
 func Assess(now time.Time, f Facts) Health {
 	h := Health{Reasons: []string{}, Node: nodeHealth(now, f), Index: indexHealth(f.Index)}
 	say := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }
 
 	answered := f.Node.Known && now.Sub(f.Node.Confirmed) <= answeredWithin
-	h.Ready = (answered || f.Index.Complete) && f.Refused == nil && f.Index.Apart == nil && !f.Index.Stopped && !f.Stopping
+	h.Ready = (answered || f.Index.Complete) && f.Refused == nil && f.Index.Apart == nil && (!f.Index.Stopped || f.Index.Pruned) && !f.Stopping
 	if f.Stopping {
 		say("the program is stopping")
 	}

@@ -105,6 +105,7 @@ func (s *Sidecar) indexFacts() ops.IndexFacts {
 	f.Tip, f.HasTip = store.Tip()
 	p := builder.Progress()
 	f.Paused, f.Stopped, f.Err = p.State == index.StatePaused, p.State == index.StateStopped, p.Err
+	f.Pruned = f.Stopped && errors.As(p.Err, new(*index.PrunedError))
 	return f
 }
 
