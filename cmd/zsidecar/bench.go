@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zsidecar/zsidecar/pkg/bench"
+	"github.com/zsidecar/zsidecar/pkg/bench/report"
 )
 
 func (p *program) benchCommand() *cobra.Command {
@@ -23,10 +24,10 @@ func (p *program) benchCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
 			}
-			return usage(cmd, errors.New("no command given: run"))
+			return usage(cmd, errors.New("no command given: run or compare"))
 		},
 	}
-	cmd.AddCommand(p.benchRunCommand())
+	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand())
 	return cmd
 }
 
@@ -45,6 +46,7 @@ type benchRunFlags struct {
 	rounds, calls            int
 	roundTime                time.Duration
 	own                      bool
+	files                    report.Files
 }
 
 func (p *program) benchRunCommand() *cobra.Command {
@@ -66,12 +68,20 @@ func (p *program) benchRunCommand() *cobra.Command {
 	flags.IntVar(&f.calls, "calls", bench.DefaultCalls, "calls of each method in a round of latency")
 	flags.DurationVar(&f.roundTime, "round-time", bench.DefaultRoundTime, "how long a round asks for more")
 	flags.BoolVar(&f.own, "i-own-this-server", false, "allow targets that are not on this machine")
+	flags.StringVar(&f.files.JSON, "json", "", "write the result to this `FILE`, for bench compare")
+	flags.StringVar(&f.files.CSV, "csv", "", "write medians and spreads to this `FILE`")
+	flags.StringVar(&f.files.Markdown, "markdown", "", "write tables to this `FILE`")
+	flags.StringVar(&f.files.SVG, "svg", "", "draw plots into this folder `DIR`")
+	flags.StringVar(&f.files.HTML, "html", "", "write tables and plots to this `FILE`, which needs no other")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.options()
 		if err != nil {
 			return usage(cmd, err)
 		}
-		return p.benchRun(cmd, o)
+		if err := f.files.Check(); err != nil { // rather than at the end of a long run
+			return usage(cmd, err)
+		}
+		return p.benchRun(cmd, o, f.files)
 	}
 	return cmd
 }
@@ -87,8 +97,8 @@ func benchRunHelp() string {
 		}
 		fmt.Fprintf(&b, "%s %-12s %s\n", mark, s.Name, s.Help)
 	}
-	b.WriteString("\nInterrupted, it ends with what was measured until then. It ends with 0, with 1 when a target gave a wrong answer or none, or\n" +
-		"with 2 when the flags are wrong.")
+	b.WriteString("\nInterrupted, it ends with what was measured until then. Files are written when it is over; those of an earlier run stay until\n" +
+		"then. It ends with 0, with 1 when a target gave a wrong answer or none, or with 2 when the flags are wrong.")
 	return b.String()
 }
 

@@ -51,8 +51,8 @@ func roundStep(least float64) float64 {
 	return 10 * power
 }
 
-// logarithmic is an axis over values from lowest to highest, both above 0, with ticks at 1, 2 and 5 times the powers of ten, or at the powers alone
-// when they are many.
+// logarithmic is an axis over values from lowest to highest, both above 0, with ticks at 1, 2 and 5 times the powers of ten, or at the powers
+// alone when they are many.
 func logarithmic(name string, lowest, highest float64) axis {
 	factors := []float64{1, 2, 5}
 	if highest/lowest > 1e3 {

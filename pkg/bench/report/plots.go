@@ -132,7 +132,9 @@ func byClients(r *bench.Result, all []*group) []sketch {
 }
 
 // throughput has a plot per family of groups whose members differ in x. Blocks are counted where all members read ranges, else calls.
-func throughput(r *bench.Result, all []*group, axisName string, of func(*group) (family any, title string, x float64, ok bool)) (sketches []sketch) {
+func throughput(
+	r *bench.Result, all []*group, axisName string, of func(*group) (family any, title string, x float64, ok bool),
+) (sketches []sketch) {
 	var order []any
 	titles := map[any]string{}
 	members := map[any]map[float64]*group{}

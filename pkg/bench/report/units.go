@@ -73,11 +73,11 @@ func digits(v float64) string {
 	case math.IsInf(v, 0) || math.IsNaN(v):
 		return "-"
 	}
-	decimals := 2 - int(math.Floor(math.Log10(a)))
-	if decimals < 0 {
-		p := math.Pow10(-decimals)
-		v = math.Round(v/p) * p
+	round := math.Pow10(2 - int(math.Floor(math.Log10(a))))
+	if rounded := math.Round(v*round) / round; !math.IsNaN(rounded) && rounded != 0 {
+		v = rounded
 	}
+	decimals := 2 - int(math.Floor(math.Log10(math.Abs(v)))) // of 9.999 it is one less once it is 10.0
 	text := strconv.FormatFloat(v, 'f', min(max(decimals, 0), 9), 64)
 	whole, rest, point := strings.Cut(text, ".")
 	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zsidecar/zsidecar/internal/servertest"
+	"github.com/zsidecar/zsidecar/pkg/bench"
+	"github.com/zsidecar/zsidecar/pkg/bench/report"
+)
+
+// benchFile writes the result of a run in which two targets took these times.
+func benchFile(t *testing.T, dir, name string, ours, peer float64, faults ...bench.Fault) string {
+	t.Helper()
+	r := &bench.Result{Version: bench.ResultVersion, Targets: []bench.Target{{Name: "ours"}, {Name: "peer"}}, Faults: faults}
+	for i, p50 := range []float64{ours, peer} {
+		m := bench.Measurement{Scenario: "latency", Case: "GetBlock", Clients: 1, Target: r.Targets[i].Name}
+		for round := range 5 {
+			m.Rounds = append(m.Rounds, map[bench.Metric]float64{bench.P50: p50 * (1 + float64(round)/100)})
+		}
+		r.Measurements = append(r.Measurements, m)
+	}
+	path := filepath.Join(dir, name)
+	if err := (report.Files{JSON: path}).Write(r); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What compare prints, and every exit code.
+func TestBenchCompare(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	before := benchFile(t, dir, "before.json", 0.001, 0.040)
+	after := benchFile(t, dir, "after.json", 0.002, 0.080)
+	wrong := benchFile(t, dir, "wrong.json", 0.001, 0.040, bench.Fault{Scenario: "latency", Case: "GetBlock", Target: "ours", Text: "other bytes"})
+	garbage := filepath.Join(dir, "garbage.json")
+	if err := os.WriteFile(garbage, []byte(`{"version": 1, "seconds": "soon"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string // are in it
+	}{
+		{[]string{before, after}, 0, "| GetBlock | ours   | p50, ms | 1.02 (1.00–1.04) | 2.04 (2.00–2.08) | 2.00× (1.92–2.08) | worse   |", ""},
+		{[]string{before, before}, 0, "2 rows: 0 better, 0 worse, 2 noise.", ""},
+		{[]string{before, after, "--reference", "peer"}, 0, "| 2.00× (1.92–2.08) | 1.00× (1.00–1.00) | noise   |", ""},
+		{[]string{before, after, "--fail-over", "1.9"}, 1, "| worse ", "latency: GetBlock at ours: p50 is 2 times worse\n"},
+		{[]string{before, after, "--fail-over", "2.1"}, 0, "| worse ", ""},
+		{[]string{after, before, "--fail-over", "1"}, 0, "2 better", ""},
+		{[]string{before, wrong}, 1, "**FAULTS: 0 in the old result, 1 in the new one.**", "wrong.json has 1 faults"},
+		{[]string{wrong, before}, 0, "**FAULTS: 1 in the old result, 0 in the new one.**", ""},
+		{[]string{before, after, "--reference", "third"}, 2, "", `flag --reference: the old result has no target "third" to be the reference: it has ours, peer`},
+		{[]string{before, garbage}, 2, "", "zsidecar: read " + garbage + ": json: cannot unmarshal string"},
+		{[]string{before, filepath.Join(dir, "no.json")}, 2, "", "no such file or directory"},
+		{[]string{before}, 2, "", "1 files given: name OLD and NEW\nsee zsidecar bench compare --help\n"},
+		{[]string{before, after, "--fail-over", "0.5"}, 2, "", "flag --fail-over = 0.5: must be 1 or more"},
+		{[]string{before, after, "--fail-over", "NaN"}, 2, "", "flag --fail-over = NaN: must be 1 or more"},
+	} {
+		got := finish(t, command(t, append([]string{"bench", "compare"}, c.args...)...))
+		if got.code != c.code || !strings.Contains(got.stdout, c.stdout) || !strings.Contains(got.stderr, c.stderr) || (c.stderr == "") != (got.stderr == "") {
+			t.Errorf("%q: got %d\n%s%s\nwant %+v", c.args, got.code, got.stdout, got.stderr, c)
+		}
+	}
+	got := finish(t, command(t, "bench", "compare", before, after, "--json"))
+	var c report.Comparison
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != 0 || len(c.Rows) != 2 || c.Rows[1].Verdict != report.Worse {
+		t.Errorf("as JSON: %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+}
+
+// A file that cannot be written is told of before any server is asked: there is none at that address.
+func TestBenchRunFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "no", "r.json")
+	target := "x=" + servertest.FreeAddr(t)
+	got := finish(t, command(t, "bench", "run", "--target", target, "--json", missing, "--html", dir))
+	want := "zsidecar: --json: create " + missing + ": no such file or directory\n--html: " + dir + " is a folder: name a file\nsee zsidecar bench run --help\n"
+	if got != (result{2, "", want}) {
+		t.Errorf("got %d\n%s%s\nwant 2\n%s", got.code, got.stdout, got.stderr, want)
+	}
+}
