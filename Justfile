@@ -73,7 +73,7 @@ deploy:
 
 # what the program is made of, as CycloneDX JSON
 sbom FILE="sbom.json":
-    go tool -modfile=tools/go.mod cyclonedx-gomod app -json -licenses -main cmd/zsidecar -output {{FILE}} .
+    scripts/sbom.sh {{FILE}}
 
 # check an index
 fsck DIR:
