@@ -67,16 +67,19 @@ func (p *program) sidecarOptions(cfg config.Config, log *slog.Logger, screen *pr
 	v := version()
 	return sidecar.Options{
 		Config: cfg, Build: ops.Build{Version: v.version, Commit: v.commit, Go: v.goVer}, BuildDate: v.date,
-		Log: log, Screen: screen,
+		Log: log, Screen: screen, Zaino: p.zaino(),
 	}
 }
 
-// logging returns the logger, and the screen when stderr is a terminal: then lines and the progress bar share it.
+// logging returns the logger, and the screen when the log goes to a terminal: then lines and the progress bar share it.
 func (p *program) logging(cfg config.Config) (*slog.Logger, *progress.Screen) {
 	out := p.stderr
-	screen := terminalScreen(p.stderr)
+	if p.zaino() {
+		out = p.zainoLog()
+	}
+	screen := terminalScreen(out)
 	if screen != nil {
-		out = screen.Writer(p.stderr)
+		out = screen.Writer(out)
 	}
 	options := &slog.HandlerOptions{Level: cfg.LogLevel}
 	if cfg.LogFormat == "json" {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +50,14 @@ func firstFile(paths []string) string {
 		}
 	}
 	return ""
+}
+
+// zainoLog is where Zaino's log goes: standard output, but for the form that is a tree.
+func (p *program) zainoLog() io.Writer {
+	if strings.EqualFold(lookup(p.env, "ZAINOLOG_FORMAT"), "tree") {
+		return p.stderr
+	}
+	return p.stdout
 }
 
 // mentionZaino names the databases of Zaino that lie beside the index. They are never touched: an operator may go back to Zaino.

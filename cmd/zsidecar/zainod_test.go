@@ -123,7 +123,7 @@ func TestZainodAsInZ3(t *testing.T) {
 	r.cmd.Env = append(r.cmd.Env, "RUST_LOG=info,reqwest=warn,hyper_util=warn", "RUST_BACKTRACE=1", "ZAINO_NETWORK=Testnet",
 		"ZAINO_VALIDATOR_SETTINGS__VALIDATOR_JSONRPC_LISTEN_ADDRESS="+strings.TrimPrefix(n.URL(), "http://"),
 		"ZAINO_GRPC_SETTINGS__LISTEN_ADDRESS="+r.grpc)
-	r.cmd.Stderr = r.stderr
+	r.cmd.Stdout, r.cmd.Stderr = r.stderr, r.stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

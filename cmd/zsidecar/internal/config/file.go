@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -18,7 +19,10 @@ const ownTable = "zsidecar"
 // read at all.
 func (l *loader) readFile() error {
 	text, err := os.ReadFile(l.file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("read the configuration: %w: let the user of this process, %d, read it", err, os.Getuid())
+	case err != nil:
 		return fmt.Errorf("read the configuration: %w: give the path of a TOML file, or leave --config away", err)
 	}
 	var tree map[string]any

@@ -17,7 +17,7 @@ func (l *loader) readRustLog(env []string) {
 				l.set("log_level", g)
 			}
 		case "ZAINOLOG_FORMAT":
-			switch value {
+			switch strings.ToLower(value) {
 			case "json":
 				g.value = "json"
 			case "stream", "tree":

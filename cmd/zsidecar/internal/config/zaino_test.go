@@ -129,6 +129,7 @@ func TestRustLog(t *testing.T) {
 		{[]string{"RUST_LOG=no=such=thing,,=,[x]"}, slog.LevelInfo, "text"},
 		{[]string{"RUST_LOG=debug", "ZSIDECAR_LOG_LEVEL=warn", "ZAINOLOG_FORMAT=json", "ZAINOLOG_COLOR=false"}, slog.LevelWarn, "json"},
 		{[]string{"ZAINOLOG_FORMAT=tree"}, slog.LevelInfo, "text"},
+		{[]string{"ZAINOLOG_FORMAT=JSON"}, slog.LevelInfo, "json"},
 	} {
 		got, warnings, err := loadZaino(t, "", tt.env...)
 		if err != nil || warnings != nil || got.LogLevel != tt.level || got.LogFormat != tt.form {

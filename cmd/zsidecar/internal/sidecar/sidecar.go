@@ -48,6 +48,7 @@ type Options struct {
 	// ConfirmDeep is index.BuilderOptions.ConfirmDeep.
 	ConfirmDeep time.Duration
 	Screen      *progress.Screen // where the progress bar goes; nil: log lines
+	Zaino       bool             // the program was started as zainod: the log says how it is as Zaino's does
 }
 
 // Sidecar is the wired program.
@@ -252,6 +253,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		g.Go(func() error { return s.tips.Run(work) })
 	}
 	g.Go(func() error { return s.mempool.Run(work) })
+	g.Go(func() error { s.warnOfPublicNode(work); return nil })
 	g.Go(func() error { s.watchStatus(work); return nil })
 	g.Go(func() error { s.checkMethods(work); return nil })
 	g.Go(func() error { s.watchNetwork(work); return nil })

@@ -24,10 +24,14 @@ func (s *Sidecar) watchStatus(ctx context.Context) {
 	defer ticker.Stop()
 	ready := false
 	var behind behindLog
+	var zaino zainoLog
 	for {
 		changed := s.client.Changed()
 		s.pulse()
 		behind.look(s.Log, s.facts())
+		if s.Zaino {
+			zaino.look(s.Log, time.Now(), s.facts(), s.json != nil)
+		}
 		if h := s.Health(); h.Ready != ready {
 			ready = h.Ready
 			s.wallets.SetServing(ready)
