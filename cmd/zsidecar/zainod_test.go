@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +63,22 @@ func TestZainodInvocations(t *testing.T) {
 	for _, args := range []string{"--version", "-V", "--help"} {
 		if got := finish(t, zainod(t, args)); got.code != 0 || got.stderr != "" || got.stdout == "" {
 			t.Errorf("%s: got %d %s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// Where Zaino's file is looked for, in that order.
+func TestZainoFiles(t *testing.T) {
+	t.Parallel()
+	const last = "/tmp/zaino/.config/zaino/zainod.toml"
+	for _, tt := range []struct{ env, want []string }{
+		{nil, []string{last}},
+		{[]string{"HOME=/h"}, []string{"/h/.config/zaino/zainod.toml", last}},
+		{[]string{"HOME=/h", "XDG_CONFIG_HOME=/x"}, []string{"/x/zaino/zainod.toml", "/h/.config/zaino/zainod.toml", last}},
+		{[]string{"XDG_CONFIG_HOME=relative"}, []string{last}},
+	} {
+		if got := zainoFiles(tt.env); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: got %q, want %q", tt.env, got, tt.want)
 		}
 	}
 }
@@ -217,7 +234,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Plain text on every address of the machine is served with one warning, or refused.
+// Plain text on every address of the machine is served with one warning for each port, or refused.
 func TestExposedPlainText(t *testing.T) {
 	t.Parallel()
 	got := finish(t, command(t, "start", "--grpc", "0.0.0.0:0", "--http", "off", "--strict-bind", "--data-dir", filepath.Join(t.TempDir(), "index")))
@@ -225,14 +242,17 @@ func TestExposedPlainText(t *testing.T) {
 		t.Errorf("got %d %s", got.code, got.stderr)
 	}
 	r := &running{t: t, stderr: new(safeBuffer)}
-	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--http", "off", "--no-index", "--zebra", "http://"+servertest.FreeAddr(t))
+	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--json-rpc", "0.0.0.0:0", "--http", "off", "--no-index", "--zebra", "http://"+servertest.FreeAddr(t))
 	r.cmd.Stderr = r.stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.await("warns", func() bool { return strings.Contains(r.stderr.String(), "plain text") })
+	ports := []string{"wallets are served in plain text", "JSON-RPC is served in plain text"}
+	for _, port := range ports {
+		r.await("warns", func() bool { return strings.Contains(r.stderr.String(), port) })
+	}
 	r.cmd.Process.Signal(syscall.SIGTERM)
-	if code, _ := r.wait(); code != 0 || strings.Count(r.stderr.String(), "plain text") != 1 {
+	if code, _ := r.wait(); code != 0 || strings.Count(r.stderr.String(), "plain text") != len(ports) {
 		t.Errorf("exit code %d\n%s", code, r.stderr)
 	}
 }

@@ -142,6 +142,23 @@ func TestRustLog(t *testing.T) {
 	}
 }
 
+// The names that Zaino takes for secrets, by their last part.
+func TestSecretNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"VALIDATOR_SETTINGS__VALIDATOR_PASSWORD": true, "A__API_SECRET": true, "A__Token": true, "COOKIE": true, "A__TLS_PRIVATE_KEY": true,
+		"VALIDATOR_SETTINGS__VALIDATOR_COOKIE_PATH": false, "JSON_SERVER_SETTINGS__COOKIE_DIR": false, "PASSWORD__A": false,
+	} {
+		_, _, err := loadZaino(t, "", "ZAINO_"+name+"=/hunter2")
+		if refused := err != nil && strings.Contains(err.Error(), "environment variable ZAINO_"+name+": a secret may not come from the environment"); refused != want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error shows the secret: %v", name, err)
+		}
+	}
+}
+
 // Every value in force names its source, and no secret is shown.
 func TestExplain(t *testing.T) {
 	t.Parallel()
