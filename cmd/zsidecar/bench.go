@@ -43,7 +43,8 @@ type benchRunFlags struct {
 	targets, pids, scenarios []string
 	clients                  []string
 	tlsCA                    string
-	rounds, calls            int
+	rounds, calls, most      int
+	address                  string
 	roundTime                time.Duration
 	own                      bool
 	files                    report.Files
@@ -66,6 +67,8 @@ func (p *program) benchRunCommand() *cobra.Command {
 	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM `FILE` of certificates that tls:// targets may be signed with; the system's when not given")
 	flags.IntVar(&f.rounds, "rounds", bench.DefaultRounds, "rounds of every case")
 	flags.IntVar(&f.calls, "calls", bench.DefaultCalls, "calls of each method in a round of latency")
+	flags.IntVar(&f.most, "most-clients", bench.DefaultMost, "clients at once: cases with more have so many")
+	flags.StringVar(&f.address, "address", "", "transparent `ADDRESS` that the methods of addresses are asked for; one that is found in the chain when not given")
 	flags.DurationVar(&f.roundTime, "round-time", bench.DefaultRoundTime, "how long a round asks for more")
 	flags.BoolVar(&f.own, "i-own-this-server", false, "allow targets that are not on this machine")
 	flags.StringVar(&f.files.JSON, "json", "", "write the result to this `FILE`, for bench compare")
@@ -104,13 +107,13 @@ func benchRunHelp() string {
 
 // options checks the flags and turns them into those of bench.
 func (f benchRunFlags) options() (o bench.Options, err error) {
-	o = bench.Options{Scenarios: f.scenarios, Rounds: f.rounds, Calls: f.calls, RoundTime: f.roundTime, OwnServers: f.own,
+	o = bench.Options{Scenarios: f.scenarios, Rounds: f.rounds, Calls: f.calls, Most: f.most, Address: f.address, RoundTime: f.roundTime, OwnServers: f.own,
 		Tool: version().String(), Command: strings.Join(os.Args, " ")}
 	for _, c := range f.clients {
 		o.Clients = append(o.Clients, bench.Client(c))
 	}
-	if f.rounds < 1 || f.calls < 1 || f.roundTime <= 0 {
-		return o, errors.New("flags --rounds, --calls and --round-time must be above 0")
+	if f.rounds < 1 || f.calls < 1 || f.most < 1 || f.roundTime <= 0 {
+		return o, errors.New("flags --rounds, --calls, --most-clients and --round-time must be above 0")
 	}
 	roots, err := certificates(f.tlsCA)
 	if err != nil {

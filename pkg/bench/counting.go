@@ -147,7 +147,7 @@ func (c *CountingClient) call(method string, request []byte) (stream uint32, err
 	c.next += 2
 	c.block.Reset()
 	for _, field := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: c.scheme}, {Name: ":path", Value: path(method)},
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: c.scheme}, {Name: ":path", Value: pathOf(method)},
 		{Name: ":authority", Value: "bench"}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
 	} {
 		if err := c.headers.WriteField(field); err != nil {

@@ -41,12 +41,12 @@ func (c decodingClient) ask(ctx context.Context, q *question, each func(proto.Me
 	codec := grpc.ForceCodecV2(sumCodec{encoding.GetCodecV2("proto")})
 	if !q.method.stream {
 		got.message = q.method.answer()
-		if err := c.conn.Invoke(ctx, path(q.method.name), q.request, got, codec); err != nil {
+		if err := c.conn.Invoke(ctx, pathOf(q.method.name), q.request, got, codec); err != nil {
 			return a, err
 		}
 		return a, next()
 	}
-	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path(q.method.name), codec)
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, pathOf(q.method.name), codec)
 	if err != nil {
 		return a, err
 	}

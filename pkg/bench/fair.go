@@ -10,8 +10,8 @@ import (
 const (
 	probeLength   = 100
 	probeRanges   = 50
-	probeInterval = 100 * time.Millisecond
 	probesOfRound = 20
+	probePace     = 5 // in the time of a round: ten a second when that is half one
 )
 
 // What it is read beside.
@@ -23,10 +23,11 @@ const (
 
 // stalledCases measures whether clients that take all, and clients that take nothing, take it from others.
 func stalledCases(r *run) []testCase {
+	fast, still := min(fullSpeedReaders, r.options.Most), min(stalledReaders, r.options.Most)
 	return []testCase{
 		r.probeCase("probe alone", 0, 0),
-		r.probeCase(fmt.Sprintf("probe beside %d stalled", stalledReaders), 0, stalledReaders),
-		r.probeCase(fmt.Sprintf("probe beside %d at full speed and %d stalled", fullSpeedReaders, stalledReaders), fullSpeedReaders, stalledReaders),
+		r.probeCase(fmt.Sprintf("probe beside %d stalled", still), 0, still),
+		r.probeCase(fmt.Sprintf("probe beside %d at full speed and %d stalled", fast, still), fast, still),
 		r.equalCase(),
 	}
 }
@@ -86,7 +87,7 @@ func (b *beside) close() {
 // probe asks at a steady pace.
 func (r *run) probe(ctx context.Context, t *target, a asker, questions []*question) (round, error) {
 	var got round
-	ticker := time.NewTicker(probeInterval)
+	ticker := time.NewTicker(r.options.RoundTime / probePace)
 	defer ticker.Stop()
 	for i := range probesOfRound {
 		select {
@@ -131,10 +132,10 @@ func (c *CountingClient) start(q *question) error {
 
 // equalCase has many clients read the whole chain at once, and compares the one that got the least with the one that got the most.
 func (r *run) equalCase() testCase {
-	window := 20 * r.options.RoundTime
-	c := testCase{name: fmt.Sprintf("%d equal readers", equalReaders), client: Counting, clients: equalReaders, rounds: min(r.options.Rounds, 3), cold: true}
+	window, readers := 20*r.options.RoundTime, min(equalReaders, r.options.Most)
+	c := testCase{name: fmt.Sprintf("%d equal readers", readers), client: Counting, clients: readers, rounds: min(r.options.Rounds, 3), cold: true}
 	c.measure = func(ctx context.Context, t *target) (round, error) {
-		readers, err := r.startReaders(ctx, t, blockRange(r.chain.first, r.chain.last), equalReaders)
+		readers, err := r.startReaders(ctx, t, blockRange(r.chain.first, r.chain.last), readers)
 		if err != nil {
 			return round{}, err
 		}

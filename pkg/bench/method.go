@@ -14,8 +14,8 @@ import (
 // hangs, is at fault.
 const callLimit = 2 * time.Minute
 
-// path is where a method of the wallet protocol is called.
-func path(method string) string {
+// pathOf is where a method of the wallet protocol is called.
+func pathOf(method string) string {
 	return "/" + walletrpc.CompactTxStreamer_ServiceDesc.ServiceName + "/" + method
 }
 

@@ -2,8 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,11 +19,16 @@ const (
 // mixedCases has some clients read ranges while others call every method in turns. Percentiles are those of the calls, blocks those of the
 // ranges.
 func mixedCases(r *run) []testCase {
-	ranges := r.chain.stretches(rangeLengths()[1].ranges, rangeLengths()[1].blocks)
+	length := rangeLengths()[1]
+	if r.chain.last-r.chain.first < length.blocks {
+		length = rangeLengths()[0]
+	}
+	ranges := r.chain.stretches(length.ranges, length.blocks)
 	groups := r.unaryQuestions()
+	readers, callers := min(mixedReaders, r.options.Most), min(mixedCallers, r.options.Most)
 	c := testCase{
-		name:   fmt.Sprintf("%d readers of %d blocks, %d callers", mixedReaders, rangeLengths()[1].blocks, mixedCallers),
-		client: Counting, clients: mixedReaders + mixedCallers, length: rangeLengths()[1].blocks, questions: ranges, end: closeAskers,
+		name:   fmt.Sprintf("%d readers of %d blocks, %d callers", readers, length.blocks, callers),
+		client: Counting, clients: readers + callers, length: length.blocks, questions: ranges, end: closeAskers,
 	}
 	if len(ranges) == 0 {
 		c.skip = "the chain has too few blocks"
@@ -32,7 +38,7 @@ func mixedCases(r *run) []testCase {
 		if err != nil {
 			return round{}, err
 		}
-		return r.mixed(ctx, t, ranges, calls)
+		return r.mixed(ctx, t, load{clients: readers, questions: ranges}, load{clients: callers, questions: calls})
 	}
 	return []testCase{c}
 }
@@ -58,28 +64,24 @@ func (r *run) offered(ctx context.Context, t *target, name string, groups []ques
 	return calls, nil
 }
 
-// mixed is one round.
-func (r *run) mixed(ctx context.Context, t *target, ranges, calls []*question) (round, error) {
-	askers, err := t.askers(Counting, mixedReaders+mixedCallers)
+// mixed is one round of two loads at once.
+func (r *run) mixed(ctx context.Context, t *target, reading, calling load) (round, error) {
+	askers, err := t.askers(Counting, reading.clients+calling.clients)
 	if err != nil {
 		return round{}, err
 	}
 	asking := 2 * r.options.RoundTime
-	l := load{client: Counting, questions: ranges, time: asking, limit: r.cut(asking)}
-	read := make(chan error, 1)
-	var blocks round
-	go func() {
-		var err error
-		blocks, err = r.load(ctx, t, l, askers[:mixedReaders])
-		read <- err
-	}()
-	l.questions = calls
-	got, err := r.load(ctx, t, l, askers[mixedReaders:])
-	if readErr := <-read; err == nil {
-		err = readErr
+	for _, l := range []*load{&reading, &calling} {
+		l.client, l.time, l.limit = Counting, asking, r.cut(asking)
 	}
-	got.blocks, got.firsts = blocks.blocks, nil
-	got.bytes += blocks.bytes
-	got.took = max(got.took, blocks.took, time.Nanosecond)
-	return got, err
+	var read round
+	var readErr error
+	var running sync.WaitGroup
+	running.Go(func() { read, readErr = r.load(ctx, t, reading, askers[:reading.clients]) })
+	got, err := r.load(ctx, t, calling, askers[reading.clients:])
+	running.Wait()
+	got.blocks, got.firsts = read.blocks, nil
+	got.bytes += read.bytes
+	got.took = max(got.took, read.took)
+	return got, errors.Join(err, readErr)
 }

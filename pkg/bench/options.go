@@ -20,6 +20,7 @@ type Options struct {
 	Calls     int           // of a method in one round; 1,000
 	RoundTime time.Duration // how long the clients of a round ask for more; 500 ms
 	Clients   []Client      // the clients that read ranges; both
+	Most      int           // clients at once; 128, and cases with more have so many
 	Address   string        // that the methods of addresses are asked for; empty: one that is found in the chain
 
 	// OwnServers allows targets that are not on this machine: a benchmark is an attack on a server of somebody else.
@@ -53,6 +54,7 @@ type Event struct {
 const (
 	DefaultRounds    = 5
 	DefaultCalls     = 1000
+	DefaultMost      = 128
 	DefaultRoundTime = 500 * time.Millisecond
 )
 
@@ -80,6 +82,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Calls == 0 {
 		o.Calls = DefaultCalls
 	}
+	if o.Most == 0 {
+		o.Most = DefaultMost
+	}
 	if o.RoundTime == 0 {
 		o.RoundTime = DefaultRoundTime
 	}
@@ -92,8 +97,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case len(o.Targets) == 0:
 		return o, inputError("no target is given: there is nothing to measure")
-	case o.Rounds < 0, o.Calls < 0, o.RoundTime < 0:
-		return o, inputError("%d rounds of %d calls and %v: none may be negative", o.Rounds, o.Calls, o.RoundTime)
+	case o.Rounds < 0, o.Calls < 0, o.RoundTime < 0, o.Most < 0:
+		return o, inputError("%d rounds of %d calls and %v, and %d clients: none may be negative", o.Rounds, o.Calls, o.RoundTime, o.Most)
 	}
 	for _, c := range o.Clients {
 		if c != Decoding && c != Counting {

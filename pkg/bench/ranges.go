@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,7 +37,12 @@ func (r *run) rangeCases(l rangeLength, clients int, kinds []Client) (cases []te
 }
 
 // crowds are how many clients ask at once.
-func crowds() []int { return []int{1, 8, 32, 128} }
+func (r *run) crowds() (crowds []int) {
+	for _, clients := range []int{1, 8, 32, 128} {
+		crowds = append(crowds, min(clients, r.options.Most))
+	}
+	return slices.Compact(crowds)
+}
 
 // concurrencyCases reads ranges and single blocks with several clients at once. They count, unless another client is asked for: a client
 // that decodes would measure itself.
@@ -50,11 +56,11 @@ func concurrencyCases(r *run) (cases []testCase) {
 		blocks = append(blocks, oneBlock(h))
 	}
 	for _, l := range rangeLengths()[1:3] {
-		for _, clients := range crowds() {
+		for _, clients := range r.crowds() {
 			cases = append(cases, r.rangeCases(l, clients, kind)...)
 		}
 	}
-	for _, clients := range crowds() {
+	for _, clients := range r.crowds() {
 		cases = append(cases, r.askLoad("GetBlock", 0, load{
 			client: kind[0], clients: clients, questions: blocks, time: r.options.RoundTime, limit: r.cut(r.options.RoundTime),
 		}))
