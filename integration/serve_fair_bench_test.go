@@ -15,10 +15,13 @@ import (
 const (
 	constantServerHelper = "constant-server"
 	readersHelper        = "readers"
+	tcpServerHelper      = "tcp-server"
 )
 
 func helpers() map[string]func(args []string) error {
-	return map[string]func([]string) error{constantServerHelper: runConstantServer, readersHelper: runReaders, costlyNodeHelper: runCostlyNode}
+	return map[string]func([]string) error{
+		constantServerHelper: runConstantServer, readersHelper: runReaders, tcpServerHelper: runTCPServer, costlyNodeHelper: runCostlyNode,
+	}
 }
 
 func startHelper(tb testing.TB, name string, args ...string) *process {
