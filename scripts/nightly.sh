@@ -55,7 +55,7 @@ if [ "${REAL:-1}" != 0 ]; then
 	step "the real-node suite, ten times" "^(ok|FAIL|---)" env ZSIDECAR_WALLET_ALL=1 scripts/real.sh -count=10 -timeout 5h
 	step "real-node tests in full length" "^(ok|FAIL|---)" \
 		env ZSIDECAR_SLOW=1 scripts/real.sh -timeout 40m \
-		-run 'TestConformancePatience$|TestStalledAddressReaders$|TestStopped|TestReorgUnderReaders$'
+		-run 'TestConformancePatience$|TestStalledAddressReaders$|TestStopped|TestClockJumps|TestReorgUnderReaders$'
 	if scripts/zainod.sh --cached >/dev/null; then # nobody builds it for this alone
 		step "beside zainod" "^(ok|FAIL|---)" scripts/interop.sh
 	fi
