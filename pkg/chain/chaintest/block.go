@@ -10,6 +10,23 @@ import (
 // NU7 is the consensus branch id in version 5 and 6 transactions of the blocks below. Nothing but the txids depends on it.
 const NU7 = 0x77190ad9
 
+// Upgrades returns every upgrade that zebrad 7.0.0 lists, all of them early: up to Canopy at height 1, the others at height 2.
+func Upgrades() []chain.Upgrade {
+	return []chain.Upgrade{
+		{Name: "Overwinter", BranchID: 0x5ba81b19, Height: 1},
+		{Name: "Sapling", BranchID: 0x76b809bb, Height: 1},
+		{Name: "Blossom", BranchID: 0x2bb40e60, Height: 1},
+		{Name: "Heartwood", BranchID: 0xf5b9230b, Height: 1},
+		{Name: "Canopy", BranchID: 0xe9ff75a6, Height: 1},
+		{Name: "NU5", BranchID: 0xc2d6d0b4, Height: 2},
+		{Name: "NU6", BranchID: 0xc8e71055, Height: 2},
+		{Name: "NU6.1", BranchID: 0x4dec4df0, Height: 2},
+		{Name: "NU6.2", BranchID: 0x5437f330, Height: 2},
+		{Name: "NU6.3", BranchID: 0x37a5165b, Height: 2},
+		{Name: "NU7", BranchID: NU7, Height: 2},
+	}
+}
+
 // Builder builds blocks, and keeps its working memory from one to the next. It is not for concurrent use.
 type Builder struct {
 	encoder *chain.Encoder
@@ -32,10 +49,20 @@ func (b *Builder) Block(dst []byte, prev chain.Hash, time uint32, seed uint64, t
 		}
 		b.ids = append(b.ids, tx.ID)
 	}
+	dst = AppendCompactSize(AppendHeader(dst, prev, time, seed, b.ids), len(txs))
+	for _, raw := range txs {
+		dst = append(dst, raw...)
+	}
+	return dst, nil
+}
+
+// AppendHeader appends the header of HeaderSize bytes of a block that has the transactions with these ids, the coinbase's first; it
+// overwrites ids. All but the parent, the Merkle root and the time follows from the seed.
+func AppendHeader(dst []byte, prev chain.Hash, time uint32, seed uint64, ids []chain.TxID) []byte {
 	w := writer{buf: dst, rng: source(seed)}
 	w.uint32(4) // version
 	w.buf = append(w.buf, prev[:]...)
-	root := merkleRoot(b.ids)
+	root := merkleRoot(ids)
 	w.buf = append(w.buf, root[:]...)
 	w.random(32) // commitments
 	w.uint32(time)
@@ -43,11 +70,14 @@ func (b *Builder) Block(dst []byte, prev chain.Hash, time uint32, seed uint64, t
 	w.random(32) // nonce
 	w.compactSize(1344)
 	w.random(1344)
-	w.compactSize(len(txs))
-	for _, raw := range txs {
-		w.buf = append(w.buf, raw...)
-	}
-	return w.buf, nil
+	return w.buf
+}
+
+// AppendCompactSize appends a count in its one canonical form.
+func AppendCompactSize(dst []byte, n int) []byte {
+	w := writer{buf: dst}
+	w.compactSize(n)
+	return w.buf
 }
 
 // merkleRoot overwrites ids.
@@ -65,9 +95,12 @@ func merkleRoot(ids []chain.TxID) chain.TxID {
 	return ids[0]
 }
 
+// HeaderSize is the size of the headers of the blocks here, whose solutions have 1344 bytes.
+const HeaderSize = 140 + 3 + 1344
+
 // BlockHash is the hash of a serialized block with a solution of 1344 bytes.
 func BlockHash(block []byte) chain.Hash {
-	once := sha256.Sum256(block[:140+3+1344])
+	once := sha256.Sum256(block[:HeaderSize])
 	return sha256.Sum256(once[:])
 }
 

@@ -25,13 +25,17 @@ type Tx struct {
 	Orchard, Ironwood      int  // actions: versions 5 and 6, and version 6
 	EmptyScripts           bool // lets every output have an empty script and the value 0, and every input the output index 0
 
+	// Points, when not nil, make every point, field element and amount a valid encoding, so that strict parsers take the transaction. In
+	// versions 2 to 4 no JoinSplits are allowed then.
+	Points *Points
+
 	// Seed decides all the rest.
 	Seed uint64
 }
 
 // Append appends the serialized transaction.
 func (t Tx) Append(dst []byte) []byte {
-	w := writer{buf: dst, rng: source(t.Seed)}
+	w := writer{buf: dst, rng: source(t.Seed), points: t.Points}
 	word, group := t.header()
 	w.uint32(word)
 	if group != 0 {
@@ -89,8 +93,9 @@ func (t Tx) header() (word, group uint32) {
 
 // writer serializes.
 type writer struct {
-	buf []byte
-	rng source
+	buf    []byte
+	rng    source
+	points *Points // nil: random bytes do for everything
 }
 
 func (w *writer) uint32(n uint32) { w.buf = binary.LittleEndian.AppendUint32(w.buf, n) }
@@ -185,45 +190,4 @@ func (w *writer) joinSplits(n, size int) {
 	if n > 0 {
 		w.random(n*size + 32 + 64)
 	}
-}
-
-func (w *writer) saplingV4(t Tx) {
-	w.random(8)
-	w.compactSize(t.Spends)
-	w.random(t.Spends * 384)
-	w.compactSize(t.SaplingOutputs)
-	w.random(t.SaplingOutputs * 948)
-	w.joinSplits(t.JoinSplits, 1698)
-	if t.Spends+t.SaplingOutputs > 0 {
-		w.random(64)
-	}
-}
-
-func (w *writer) saplingV5(t Tx) {
-	w.compactSize(t.Spends)
-	w.random(t.Spends * 96)
-	w.compactSize(t.SaplingOutputs)
-	w.random(t.SaplingOutputs * 756)
-	if t.Spends+t.SaplingOutputs == 0 {
-		return
-	}
-	w.random(8)
-	if t.Spends > 0 {
-		w.random(32)
-	}
-	w.random(t.Spends*(192+64) + t.SaplingOutputs*192 + 64)
-}
-
-// actions writes an Orchard or Ironwood bundle.
-func (w *writer) actions(n int) {
-	w.compactSize(n)
-	if n == 0 {
-		return
-	}
-	w.random(n * 820)
-	w.buf = append(w.buf, 3) // spends and outputs enabled
-	w.random(8 + 32)
-	proof := 2720 + 2272*n
-	w.compactSize(proof)
-	w.random(proof + n*64 + 64)
 }

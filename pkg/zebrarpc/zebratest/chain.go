@@ -42,7 +42,7 @@ type ChainOptions struct {
 	Network Network
 	// Genesis is the raw block of height 0. When nil, one is built, a different one for each network.
 	Genesis []byte
-	// Upgrades in height order, also ones that nobody has heard of; Pending is ignored. When nil, DefaultUpgrades.
+	// Upgrades in height order, also ones that nobody has heard of; Pending is ignored. When nil, chaintest.Upgrades.
 	Upgrades []chain.Upgrade
 }
 
@@ -86,7 +86,7 @@ type run struct {
 func NewChain(o ChainOptions) (*Chain, error) {
 	c := &Chain{network: o.Network, upgrades: o.Upgrades, heights: make(map[uint64]chain.Height)}
 	if c.upgrades == nil {
-		c.upgrades = DefaultUpgrades()
+		c.upgrades = chaintest.Upgrades()
 	}
 	if o.Genesis != nil {
 		return c, c.Append(o.Genesis)
