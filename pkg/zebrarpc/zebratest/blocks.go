@@ -266,8 +266,7 @@ func (c *Chain) parts(f *found, h header) (blockHead, blockTail, blockLinks) {
 
 // madeUpRoot stands for the root of a tree of that size: the right length, the same for the same size, another for another.
 func madeUpRoot(p chain.Pool, size uint32) []byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "root of the %s tree with %d leaves", p, size))
-	return sum[:]
+	return element(sha256.Sum256(fmt.Appendf(nil, "root of the %s tree with %d leaves", p, size)))
 }
 
 func reversedHex(b []byte) string {

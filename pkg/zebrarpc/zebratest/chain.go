@@ -44,6 +44,8 @@ type ChainOptions struct {
 	Genesis []byte
 	// Upgrades in height order, also ones that nobody has heard of; Pending is ignored. When nil, chaintest.Upgrades.
 	Upgrades []chain.Upgrade
+	// Base, when not nil, is what the chain begins with instead of Genesis. Its blocks are built when they are asked for.
+	Base Base
 }
 
 // Chain is the best chain of a simulated node: genesis and what a script put on top. Like Zebra it serves its best chain only, so
@@ -51,11 +53,13 @@ type ChainOptions struct {
 type Chain struct {
 	network  Network
 	upgrades []chain.Upgrade
+	base     Base // nil: the chain holds all blocks itself
+	first    int  // the height from which on it does
 
 	script sync.Mutex // held by whoever changes the chain, also while new blocks are built
 
 	mu      sync.RWMutex // guards what follows; only holders of script write
-	blocks  []block      // by height
+	blocks  []block      // by height, from first on
 	runs    []run        // where their bytes come from, by first height
 	heights map[uint64]chain.Height
 	seed    uint64 // of the last run, so that each branch differs from all before it
@@ -84,11 +88,14 @@ type run struct {
 
 // NewChain returns a chain of one block, genesis.
 func NewChain(o ChainOptions) (*Chain, error) {
-	c := &Chain{network: o.Network, upgrades: o.Upgrades, heights: make(map[uint64]chain.Height)}
+	c := &Chain{network: o.Network, upgrades: o.Upgrades, base: o.Base, heights: make(map[uint64]chain.Height)}
 	if c.upgrades == nil {
 		c.upgrades = chaintest.Upgrades()
 	}
-	if o.Genesis != nil {
+	switch {
+	case o.Base != nil:
+		return c, c.stand()
+	case o.Genesis != nil:
 		return c, c.Append(o.Genesis)
 	}
 	// The networks' genesis blocks must differ: the seed sees to that.
@@ -100,7 +107,7 @@ func NewChain(o ChainOptions) (*Chain, error) {
 func (c *Chain) Extend(n int, kind Kind) error { return c.Reorg(0, n, kind) }
 
 // Reorg replaces the last depth blocks by n others, in one step. n may be smaller than depth, or equal: a switch at the same height.
-// Genesis cannot be replaced.
+// Genesis cannot be replaced, nor can blocks of a Base below the newest Changeable.
 func (c *Chain) Reorg(depth, n int, kind Kind) error {
 	c.script.Lock()
 	defer c.script.Unlock()
@@ -140,7 +147,7 @@ func (c *Chain) Fork(h chain.Height) (*Chain, error) {
 	defer c.script.Unlock()
 	c.forks++
 	f := &Chain{
-		network: c.network, upgrades: c.upgrades, seed: c.seed + c.forks<<32,
+		network: c.network, upgrades: c.upgrades, base: c.base, first: c.first, seed: c.seed + c.forks<<32,
 		blocks: slices.Clone(c.blocks), runs: slices.Clone(c.runs), heights: maps.Clone(c.heights),
 	}
 	return f, f.Truncate(h)
@@ -148,9 +155,9 @@ func (c *Chain) Fork(h chain.Height) (*Chain, error) {
 
 // below returns how many blocks remain when depth are taken away. The caller holds c.script.
 func (c *Chain) below(depth int) (int, error) {
-	keep := len(c.blocks) - depth
-	if depth < 0 || keep < min(1, len(c.blocks)) {
-		return 0, fmt.Errorf("replace the last %d blocks of a chain of %d: genesis must stay", depth, len(c.blocks))
+	keep := c.length() - depth
+	if depth < 0 || keep < min(1, c.length()) {
+		return 0, fmt.Errorf("replace the last %d blocks of a chain of %d: genesis must stay", depth, c.length())
 	}
 	return keep, nil
 }
@@ -158,9 +165,15 @@ func (c *Chain) below(depth int) (int, error) {
 // replace cuts the chain to its first keep blocks and puts the n blocks of r on top. The caller holds c.script, so that the blocks can be
 // built before readers are locked out.
 func (c *Chain) replace(keep int, r run, n int) error {
+	if keep < c.first {
+		return fmt.Errorf("replace the blocks from height %d on: those of the base below height %d must stay", keep, c.first)
+	}
 	var prev block
 	if keep > 0 {
-		prev = c.blocks[keep-1]
+		var err error
+		if prev, err = c.block(chain.Height(keep - 1)); err != nil {
+			return err
+		}
 	}
 	if n > 0 {
 		if err := c.keepOrphans(keep); err != nil {
@@ -185,10 +198,10 @@ func (c *Chain) replace(keep int, r run, n int) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range c.blocks[keep:] {
+	for _, b := range c.blocks[keep-c.first:] {
 		delete(c.heights, hashKey(b.hash))
 	}
-	c.blocks = append(c.blocks[:keep], added...)
+	c.blocks = append(c.blocks[:keep-c.first], added...)
 	for i, b := range added {
 		c.heights[hashKey(b.hash)] = r.first + chain.Height(i)
 	}
@@ -231,8 +244,7 @@ func (c *Chain) Tip() chain.BlockID {
 }
 
 func (c *Chain) tip() chain.BlockID {
-	last := len(c.blocks) - 1
-	return chain.BlockID{Height: chain.Height(last), Hash: c.blocks[last].hash}
+	return chain.BlockID{Height: chain.Height(c.length() - 1), Hash: c.blocks[len(c.blocks)-1].hash}
 }
 
 // Hash returns the hash of the block at height h.
@@ -250,10 +262,10 @@ func (c *Chain) Sizes(h chain.Height) (chain.TreeSizes, error) {
 func (c *Chain) at(h chain.Height) (block, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if int(h) >= len(c.blocks) {
+	if int(h) >= c.length() {
 		return block{}, fmt.Errorf("height %d: %w", h, errNoBlock)
 	}
-	return c.blocks[h], nil
+	return c.block(h)
 }
 
 // HeightOf returns the height of a block of the best chain.
@@ -261,8 +273,8 @@ func (c *Chain) HeightOf(hash chain.Hash) (chain.Height, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	h, ok := c.heights[hashKey(hash)]
-	if !ok || c.blocks[h].hash != hash {
-		return 0, fmt.Errorf("hash %s: %w", hash, errNoBlock)
+	if !ok || c.blocks[int(h)-c.first].hash != hash {
+		return c.baseHeight(hash)
 	}
 	return h, nil
 }
@@ -286,25 +298,34 @@ type found struct {
 	tip           chain.Height
 }
 
-func (c *Chain) find(h chain.Height) (found, error) {
+func (c *Chain) find(h chain.Height) (f found, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if int(h) >= len(c.blocks) {
+	if int(h) >= c.length() {
 		return found{}, fmt.Errorf("height %d: %w", h, errNoBlock)
 	}
-	f := found{block: c.blocks[h], tip: c.tip().Height}
-	f.BlockID = chain.BlockID{Height: h, Hash: f.block.hash}
+	if f.block, err = c.block(h); err != nil {
+		return found{}, err
+	}
+	f.BlockID, f.tip = chain.BlockID{Height: h, Hash: f.block.hash}, c.tip().Height
 	i, exact := slices.BinarySearchFunc(c.runs, h, func(r run, h chain.Height) int { return int(r.first) - int(h) })
 	if !exact {
 		i--
 	}
 	f.run = c.runs[i]
 	if h > 0 {
-		f.prev = c.blocks[h-1].hash
+		below, err := c.block(h - 1)
+		if err != nil {
+			return found{}, err
+		}
+		f.prev = below.hash
 	}
 	if h < f.tip {
-		next := c.blocks[h+1].hash
-		f.next = &next
+		above, err := c.block(h + 1)
+		if err != nil {
+			return found{}, err
+		}
+		f.next = &above.hash
 	}
 	return f, nil
 }

@@ -1,6 +1,7 @@
 package zebratest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -19,6 +20,8 @@ import (
 
 // NodeOptions describe a Node. The zero value is a zebrad 7.0.0 without authentication.
 type NodeOptions struct {
+	// Listen is the address of Start, an IP address and a port. "" means a free port of 127.0.0.1.
+	Listen string
 	// CookieDir turns cookie authentication on: Start writes a new secret into the file .cookie there.
 	CookieDir string
 	// MaxRequests is how many requests may be in flight; more are answered with status 429. 0 means 100.
@@ -77,7 +80,7 @@ func NewNode(c *Chain, o NodeOptions) *Node {
 	return n
 }
 
-// Start listens on 127.0.0.1: on a free port the first time, then again on the same one, as a node that comes back.
+// Start listens on NodeOptions.Listen. Without that it is a free port the first time, then again the same one, as a node that comes back.
 func (n *Node) Start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,7 +92,7 @@ func (n *Node) Start() error {
 	}
 	addr := n.addr
 	if addr == "" {
-		addr = "127.0.0.1:0"
+		addr = cmp.Or(n.opts.Listen, "127.0.0.1:0")
 	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 	if err != nil {

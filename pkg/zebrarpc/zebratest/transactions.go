@@ -6,7 +6,7 @@ import (
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
-// transactionIndex tells where the transactions of one chain are. Once made it is not changed.
+// transactionIndex tells where the transactions of one chain are, but for those that a Base finds. Once made it is not changed.
 type transactionIndex struct {
 	tip    chain.BlockID
 	height map[chain.TxID]chain.Height
@@ -24,7 +24,7 @@ type orphan struct {
 // keepOrphans remembers the blocks from height keep on, which are about to be replaced. The caller holds c.script.
 func (c *Chain) keepOrphans(keep int) error {
 	work := newWorkshop()
-	for h := max(keep, len(c.blocks)-maxOrphans); h < len(c.blocks); h++ {
+	for h := max(keep, c.length()-maxOrphans); h < c.length(); h++ {
 		f, err := c.find(chain.Height(h))
 		if err != nil {
 			return err
@@ -53,7 +53,14 @@ func (c *Chain) transaction(id chain.TxID) (foundTransaction, error) {
 	if err := c.indexTransactions(enc, work); err != nil {
 		return foundTransaction{}, err
 	}
-	if h, ok := c.located.height[id]; ok {
+	h, ok := c.located.height[id]
+	if !ok {
+		var err error
+		if h, ok, err = c.baseTransaction(id); err != nil {
+			return foundTransaction{}, err
+		}
+	}
+	if ok {
 		f, err := c.find(h)
 		if err != nil {
 			return foundTransaction{}, err
@@ -76,7 +83,7 @@ func (c *Chain) indexTransactions(enc *chain.Encoder, work *workshop) error {
 		return nil
 	}
 	index := &transactionIndex{tip, make(map[chain.TxID]chain.Height)}
-	for h := range tip.Height + 1 {
+	for h := chain.Height(c.first); h <= tip.Height; h++ {
 		f, err := c.find(h)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 )
 
 // transparentIndex is what Zebra's index of transparent addresses holds of one chain, in chain order. Genesis is left out, as there.
+// Of a Base there are the newest blocks alone: nobody knows the addresses in its others, and they are too many to be held in memory.
 // Once made it is not changed.
 type transparentIndex struct {
 	tip          chain.BlockID
@@ -75,7 +76,7 @@ func buildTransparentIndex(c *Chain) (*transparentIndex, error) {
 	b := transparentBuilder{index: &transparentIndex{tip: c.Tip()}, byOutpoint: make(map[string]*transparentOutput)}
 	enc, work := chain.NewEncoder(chain.EncoderOptions{}), newWorkshop()
 	var block chain.Block
-	for h := chain.Height(1); h <= b.index.tip.Height; h++ {
+	for h := chain.Height(max(1, c.first)); h <= b.index.tip.Height; h++ {
 		f, err := c.find(h)
 		if err != nil {
 			return nil, err

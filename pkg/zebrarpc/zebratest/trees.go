@@ -95,6 +95,12 @@ func finalRoot(pool chain.Pool, size uint32) string {
 	return hex.EncodeToString(madeUpRoot(pool, size))
 }
 
+// element makes a hash an element of each of the fields that trees have their nodes in, so that strict parsers take it.
+func element(sum [32]byte) []byte {
+	sum[31] &= 0x3f
+	return sum[:]
+}
+
 // madeUpTree encodes a tree of that size as Zebra does, with all 31 places for parents. Its nodes are made up, and others for every block, so
 // that the trees of two blocks are never taken for each other. A real tree stays as it is where a block adds no notes.
 func madeUpTree(pool chain.Pool, size uint32, hash chain.Hash) string {
@@ -108,7 +114,7 @@ func madeUpTree(pool chain.Pool, size uint32, hash chain.Hash) string {
 			return
 		}
 		sum := sha256.Sum256(fmt.Appendf(hash[:], "%s %d", pool, place))
-		tree = append(append(tree, 1), sum[:]...)
+		tree = append(append(tree, 1), element(sum)...)
 	}
 	// The two lowest places hold leaves: both when the size is even. What is left over is a number of pairs, one bit for each parent.
 	node(-2, true)
@@ -147,31 +153,36 @@ func (n *Node) getSubtrees(dst []byte, c Call) ([]byte, *rpcError) {
 	}
 	for _, pool := range []chain.Pool{chain.Sapling, chain.Orchard, chain.Ironwood} {
 		if pool.String() == name {
-			subtrees := c.chain.subtrees(pool, start, limit, cmp.Or(n.opts.SubtreeLeaves, chain.SubtreeLeaves))
-			return appendObject(dst, subtreesObject{name, start, subtrees}, nil)
+			subtrees, err := c.chain.subtrees(pool, start, limit, cmp.Or(n.opts.SubtreeLeaves, chain.SubtreeLeaves))
+			return appendObject(dst, subtreesObject{name, start, subtrees}, err)
 		}
 	}
 	return dst, errBadPool
 }
 
 // subtrees lists the complete subtrees of so many leaves from index start on.
-func (c *Chain) subtrees(pool chain.Pool, start, limit int64, leaves uint32) []subtreeObject {
+func (c *Chain) subtrees(pool chain.Pool, start, limit int64, leaves uint32) (list []subtreeObject, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	list := []subtreeObject{}
+	list = []subtreeObject{}
+	at := func(h int) (b block) {
+		if err == nil {
+			b, err = c.block(chain.Height(h))
+		}
+		return b
+	}
 	for i := start; i < start+limit; i++ {
 		end := (i + 1) * int64(leaves)
-		h := sort.Search(len(c.blocks), func(h int) bool { return int64(c.blocks[h].sizes.Of(pool)) >= end })
-		if h == len(c.blocks) {
+		h := sort.Search(c.length(), func(h int) bool { return int64(at(h).sizes.Of(pool)) >= end })
+		if h == c.length() || err != nil {
 			break
 		}
-		list = append(list, subtreeObject{hex.EncodeToString(madeUpSubtreeRoot(pool, i, c.blocks[h].hash)), chain.Height(h)})
+		list = append(list, subtreeObject{hex.EncodeToString(madeUpSubtreeRoot(pool, i, at(h).hash)), chain.Height(h)})
 	}
-	return list
+	return list, err
 }
 
 // madeUpSubtreeRoot stands for the root of the subtree that the given block completed.
 func madeUpSubtreeRoot(pool chain.Pool, index int64, hash chain.Hash) []byte {
-	sum := sha256.Sum256(fmt.Appendf(hash[:], "root of %s subtree %d", pool, index))
-	return sum[:]
+	return element(sha256.Sum256(fmt.Appendf(hash[:], "root of %s subtree %d", pool, index)))
 }
