@@ -19,15 +19,15 @@ import (
 func (p *program) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure servers of the wallet protocol side by side",
+		Short: "Measure servers of the wallet protocol side by side, and serve large chains to indexers",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
 			}
-			return usage(cmd, errors.New("no command given: run or compare"))
+			return usage(cmd, errors.New("no command given: run, compare or chain"))
 		},
 	}
-	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand())
+	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand(), p.benchChainCommand())
 	return cmd
 }
 

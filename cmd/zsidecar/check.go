@@ -8,13 +8,10 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/config"
-	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
 	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/sidecar"
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/index"
@@ -136,19 +133,13 @@ func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (ind
 			o.Compare = node
 		}
 	}
-	var m meter
-	o.Progress = m.note
-	ctx, stop := context.WithCancel(cmd.Context())
-	var shown sync.WaitGroup
-	shown.Go(func() {
-		progress.Report(ctx, progress.Options{Read: m.state, Log: log, Screen: screen, What: "checking the index"})
-	})
-	defer shown.Wait()
+	note, stop := showProgress(cmd.Context(), log, screen, "checking the index")
 	defer stop()
+	o.Progress = note
 	if !f.repair {
-		return index.Check(ctx, cfg.DataDir, o)
+		return index.Check(cmd.Context(), cfg.DataDir, o)
 	}
-	return index.Repair(ctx, cfg.DataDir, node, sidecar.IndexOptions(cfg), o)
+	return index.Repair(cmd.Context(), cfg.DataDir, node, sidecar.IndexOptions(cfg), o)
 }
 
 // bestChain is Zebra as check sees it: it gives up after ten seconds without an answer.
@@ -157,29 +148,4 @@ type bestChain struct{ *zebrarpc.Client }
 // Blocks implements index.BestChain.
 func (b bestChain) Blocks(ctx context.Context, from, to chain.Height) iter.Seq2[chain.Fetched, error] {
 	return b.Client.Blocks(ctx, from, to, zebrarpc.Range)
-}
-
-// meter turns what Check says of its progress into what is shown.
-type meter struct {
-	mu          sync.Mutex
-	done, total int64
-	began       time.Time // of this pass over the blocks
-}
-
-func (m *meter) note(done, total int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.began.IsZero() || done < m.done {
-		m.began = time.Now()
-	}
-	m.done, m.total = done, total
-}
-
-func (m *meter) state() progress.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return progress.State{
-		Height: uint64(m.done), Target: uint64(m.total), Building: m.done < m.total,
-		PerSecond: float64(m.done) / max(time.Since(m.began).Seconds(), 0.001),
-	}
 }

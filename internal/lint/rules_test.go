@@ -40,7 +40,9 @@ func rooms() []room {
 		{"pkg/bench", []string{"proto"}},
 		{"pkg/bench/report", []string{"pkg/bench"}},
 		{"proto", nil},
-		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "pkg/bench/report", "proto", "cmd/zsidecar/internal/demo"}},
+		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "pkg/bench/report", "proto", "cmd/zsidecar/internal/demo",
+			"cmd/zsidecar/internal/benchchain"}},
+		{"cmd/zsidecar/internal/benchchain", []string{"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "cmd/zsidecar"}},
 		{"cmd/zsidecar/internal/demo", []string{
 			"pkg/chain", "pkg/chain/chaintest", "pkg/zebrarpc/zebratest", "proto", "cmd/zsidecar"}},
 		{"deploy", nil},
@@ -74,7 +76,7 @@ func chainLibraries() []string {
 // served is the package that `start` runs: what it imports, directly or not, holds no simulated node.
 const served = "cmd/zsidecar/internal/sidecar"
 
-// simulated are the packages that only the demo and tests may reach.
+// simulated are the packages that only the demo, bench chain and tests may reach.
 func simulated() []string {
 	return []string{"pkg/zebrarpc/zebratest", "pkg/chain/chaintest", "pkg/jsonrpc/jsonrpctest"}
 }
