@@ -171,7 +171,6 @@ type writer struct {
 
 	blocks, transactions []uint64 // entries that wait for their run
 	runs                 *os.File // the runs, which are copied behind the pages at the end
-	total                int
 }
 
 func (w *writer) page(p *page) (err error) {
