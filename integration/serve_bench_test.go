@@ -216,7 +216,7 @@ func startCrowd(b *testing.B, c *sidecar, q query, clients, length, tip int) *cr
 	crowd.stop = func() {
 		stopping.Store(true)
 		for _, client := range crowd.clients {
-			client.conn.Close()
+			client.Close()
 		}
 		running.Wait()
 	}
@@ -236,7 +236,7 @@ func stretch(near, length, tip int) (from, to int) {
 // blocks is how many came so far.
 func (c *crowd) blocks() (sum int64) {
 	for _, client := range c.clients {
-		sum += client.blocks.Load()
+		sum += client.Messages()
 	}
 	return sum
 }

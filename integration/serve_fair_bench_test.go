@@ -117,7 +117,7 @@ func runReaders(args []string) error {
 		case <-time.After(500 * time.Millisecond):
 		}
 		for _, client := range clients {
-			fmt.Print(client.blocks.Load(), " ")
+			fmt.Print(client.Messages(), " ")
 		}
 		fmt.Println()
 	}
