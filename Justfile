@@ -43,6 +43,10 @@ bench-serve TIME="5x":
 bench-addresses TIME="3x":
     ZSIDECAR_ZEBRAD="$(scripts/zebrad.sh)" go test -run '^$' -bench AddressOfMany -benchtime {{TIME}} ./integration
 
+# flame graphs of one scenario of `zsidecar bench run`, or of "build", in the folder profiles
+profile SCENARIO *ARGS:
+    scripts/profile.sh {{SCENARIO}} {{ARGS}}
+
 # benchmarks against a git revision, through benchstat
 bench-compare REF PATTERN=".":
     scripts/bench-compare.sh {{REF}} '{{PATTERN}}'
