@@ -24,10 +24,10 @@ func (p *program) benchCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
 			}
-			return usage(cmd, errors.New("no command given: run, compare or chain"))
+			return usage(cmd, errors.New("no command given: run, compare, report or chain"))
 		},
 	}
-	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand(), p.benchChainCommand())
+	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand(), p.benchReportCommand(), p.benchChainCommand())
 	return cmd
 }
 
@@ -72,10 +72,7 @@ func (p *program) benchRunCommand() *cobra.Command {
 	flags.DurationVar(&f.roundTime, "round-time", bench.DefaultRoundTime, "how long a round asks for more")
 	flags.BoolVar(&f.own, "i-own-this-server", false, "allow targets that are not on this machine")
 	flags.StringVar(&f.files.JSON, "json", "", "write the result to this `FILE`, for bench compare")
-	flags.StringVar(&f.files.CSV, "csv", "", "write medians and spreads to this `FILE`")
-	flags.StringVar(&f.files.Markdown, "markdown", "", "write tables to this `FILE`")
-	flags.StringVar(&f.files.SVG, "svg", "", "draw plots into this folder `DIR`")
-	flags.StringVar(&f.files.HTML, "html", "", "write tables and plots to this `FILE`, which needs no other")
+	reportFlags(flags, &f.files)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.options()
 		if err != nil {
@@ -98,7 +95,7 @@ func benchRunHelp() string {
 		if s.Default {
 			mark = "*"
 		}
-		fmt.Fprintf(&b, "  %s %-12s %s\n", mark, s.Name, s.Help)
+		fmt.Fprintf(&b, "%s %-12s %s\n", mark, s.Name, s.Help)
 	}
 	b.WriteString("\nInterrupted, it ends with what was measured until then. Files are written when it is over; those of an earlier run stay until\n" +
 		"then. It ends with 0, with 1 when a target gave a wrong answer or none, or with 2 when the flags are wrong.")

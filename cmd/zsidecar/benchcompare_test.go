@@ -48,7 +48,7 @@ func TestBenchCompare(t *testing.T) {
 	}{
 		{[]string{before, after}, 0, "| GetBlock | ours   | p50, ms | 1.02 (1.00–1.04) | 2.04 (2.00–2.08) | 2.00× (1.92–2.08) | worse   |", ""},
 		{[]string{before, before}, 0, "2 rows: 0 better, 0 worse, 2 noise.", ""},
-		{[]string{before, after, "--reference", "peer"}, 0, "| 2.00× (1.92–2.08) | 1.00× (1.00–1.00) | noise   |", ""},
+		{[]string{before, after, "--reference", "peer"}, 0, "| 2.00× (1.92–2.08) | 1.00× (1.00–1.00) | noise     |", ""},
 		{[]string{before, after, "--fail-over", "1.9"}, 1, "| worse ", "latency: GetBlock at ours: p50 is 2 times worse\n"},
 		{[]string{before, after, "--fail-over", "2.1"}, 0, "| worse ", ""},
 		{[]string{after, before, "--fail-over", "1"}, 0, "2 better", ""},
@@ -70,6 +70,44 @@ func TestBenchCompare(t *testing.T) {
 	var c report.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != 0 || len(c.Rows) != 2 || c.Rows[1].Verdict != report.Worse {
 		t.Errorf("as JSON: %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+}
+
+// An old result is drawn again.
+func TestBenchReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	file := benchFile(t, dir, "r.json", 0.001, 0.040)
+	got := finish(t, command(t, "bench", "report", file))
+	if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "| GetBlock | p50, ms | 1.02 (1.00–1.04) | 40.8 (40.0–41.6), 40.0× |") {
+		t.Errorf("got %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	again := finish(t, command(t, "bench", "report", file, "--csv", in("r.csv"), "--markdown", in("r.md"), "--html", in("r.html"), "--svg", in("svg")))
+	if again != (result{}) {
+		t.Errorf("got %+v", again)
+	}
+	if text, err := os.ReadFile(in("r.md")); err != nil || string(text) != got.stdout {
+		t.Errorf("the file is not what is printed: %v\n%s", err, text)
+	}
+	for _, name := range []string{"r.csv", "r.html", "svg"} {
+		if _, err := os.Stat(in(name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{nil, 2, "0 files given: name one RESULT"},
+		{[]string{in("none")}, 2, "no such file"},
+		{[]string{in("r.csv")}, 2, "read " + in("r.csv") + ": no result of zsidecar bench"},
+		{[]string{file, "--html", dir}, 2, "--html: " + dir + " is a folder: name a file\nsee zsidecar bench report --help\n"},
+	} {
+		if got := finish(t, command(t, append([]string{"bench", "report"}, c.args...)...)); got.code != c.code || !strings.Contains(got.stderr, c.stderr) {
+			t.Errorf("%q: %+v, want %+v", c.args, got, c)
+		}
 	}
 }
 

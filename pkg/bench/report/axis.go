@@ -37,9 +37,9 @@ func linear(name string, highest float64) axis {
 	}
 }
 
-// roundStep is the next of …, 1, 2, 5, 10, … that is not below least; 1 for what is not positive.
+// roundStep is the next of …, 1, 2, 5, 10, … that is not below least; 1 for what is 0 as far as a plot shows it.
 func roundStep(least float64) float64 {
-	if least <= 0 {
+	if least < 1e-100 {
 		return 1
 	}
 	power := math.Pow10(int(math.Floor(math.Log10(least))))

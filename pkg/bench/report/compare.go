@@ -72,6 +72,9 @@ const (
 	Worse  Verdict = "worse"
 	Noise  Verdict = "noise"
 	TooFew Verdict = "too few rounds" // to tell a change from noise
+
+	// OfReference is the reference's own row: what changed there is the machine's doing, or spoils it as a reference.
+	OfReference Verdict = "reference"
 )
 
 // maxChance is the chance at which two sets of rounds that nothing distinguishes may be told apart; with more there is no verdict. Four
@@ -183,8 +186,8 @@ func (c *Comparison) rows(old, now *group, target string) {
 	for _, s := range scales() {
 		before, ok := old.of[target].Stat(s.metric)
 		after, also := now.of[target].Stat(s.metric)
-		if !ok || !also {
-			continue
+		if !ok || !also || !telling(now.of[target], s.metric) || s.metric == bench.ClientCPU {
+			continue // the client's CPU is about the client, and grows with what it got done
 		}
 		row := Row{
 			Scenario: now.scenario, Case: now.name, Client: now.client, Clients: now.clients, Target: target, Metric: s.metric,
@@ -198,8 +201,10 @@ func (c *Comparison) rows(old, now *group, target string) {
 				judged = []Spread{from, to}
 			}
 		}
-		row.Verdict = judge(judged[0], judged[1], s.higher)
-		if row.Verdict != TooFew {
+		switch row.Verdict = judge(judged[0], judged[1], s.higher); {
+		case target == c.Reference:
+			row.Verdict = OfReference
+		case row.Verdict != TooFew:
 			c.ByChance += chance(judged[0].Rounds, judged[1].Rounds)
 		}
 		c.Rows = append(c.Rows, row)

@@ -146,7 +146,7 @@ func TestCompareNormalised(t *testing.T) {
 		if math.Abs(row.Factor()-c.times/4) > 1e-9 {
 			t.Errorf("%s: factor %v", name, row.Factor())
 		}
-		if own := got.Rows[1]; own.Target != "peer" || own.Normalised != nil {
+		if own := got.Rows[1]; own.Target != "peer" || own.Normalised != nil || own.Verdict != OfReference {
 			t.Errorf("%s: the reference against itself: %+v", name, own)
 		}
 	}

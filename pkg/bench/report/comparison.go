@@ -137,15 +137,18 @@ func (c *Comparison) Summary() string {
 	for _, r := range c.Rows {
 		n[r.Verdict]++
 	}
-	judged := len(c.Rows) - n[TooFew]
+	judged := len(c.Rows) - n[TooFew] - n[OfReference]
 	text := fmt.Sprintf("%d rows: %d better, %d worse, %d noise", len(c.Rows), n[Better], n[Worse], n[Noise])
 	if n[TooFew] > 0 {
 		text += fmt.Sprintf(", %d of too few rounds to tell (it takes four a side)", n[TooFew])
 	}
+	if n[OfReference] > 0 {
+		text += fmt.Sprintf(", %d of the reference", n[OfReference])
+	}
 	text += "."
 	if judged > 0 {
 		text += fmt.Sprintf(" Noise is what overlaps: some round of one side lies within the rounds of the other. "+
-			"If nothing had changed at all, %s of %d judged rows would be called better or worse.", digits(c.ByChance), judged)
+			"If nothing had changed at all, some %s of the %d judged rows would be called better or worse by chance.", digits(c.ByChance), judged)
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"slices"
 
 	"github.com/zsidecar/zsidecar/pkg/bench"
 )
@@ -15,6 +16,7 @@ var page string
 type section struct {
 	Name  string
 	Table table
+	Plots []template.HTML
 }
 
 // WriteHTML writes everything of a result into one page that needs no other file and no network: faults, machine, versions, command, plots,
@@ -30,7 +32,6 @@ func WriteHTML(w io.Writer, r *bench.Result) error {
 		FaultTitle, Warn string
 		Faults, Notes    table
 		Targets          table
-		Plots            []template.HTML
 		Sections         []section
 	}{
 		Result: r, Started: r.Started.UTC().Format("2 January 2006, 15:04 UTC"), Machine: machine(r),
@@ -42,12 +43,18 @@ func WriteHTML(w io.Writer, r *bench.Result) error {
 	if len(r.Notes) > 0 {
 		data.Notes = textTable("note", r.Notes)
 	}
-	for _, p := range drawn {
-		data.Plots = append(data.Plots, template.HTML(p.svg)) // our own drawing, in which all text is escaped
-	}
 	all := groups(r)
 	for _, name := range scenarios(all) {
-		data.Sections = append(data.Sections, section{name, scenarioTable(r, all, name)})
+		data.Sections = append(data.Sections, section{Name: name, Table: scenarioTable(r, all, name)})
+	}
+	for _, p := range drawn {
+		i := slices.IndexFunc(data.Sections, func(s section) bool { return s.Name == p.scenario })
+		if i < 0 { // curves alone
+			i = len(data.Sections)
+			data.Sections = append(data.Sections, section{Name: p.scenario})
+		}
+		s := &data.Sections[i]
+		s.Plots = append(s.Plots, template.HTML(p.svg)) // our own drawing, in which all text is escaped
 	}
 	t, err := template.New("report").Funcs(template.FuncMap{"plain": plain}).Parse(page)
 	if err != nil {

@@ -93,10 +93,17 @@ func validate(r *bench.Result) error {
 			return fmt.Errorf("curve %d (%s, %s) has %d times and %d values", i+1, c.Scenario, c.Target, len(c.Seconds), len(c.Values))
 		case !slices.IsSorted(c.Seconds):
 			return fmt.Errorf("curve %d (%s, %s) goes back in time", i+1, c.Scenario, c.Target)
+		case slices.ContainsFunc(c.Seconds, impossible) || slices.ContainsFunc(c.Values, impossible):
+			return fmt.Errorf("curve %d (%s, %s) has a value below 0 or above %g", i+1, c.Scenario, c.Target, float64(maxValue))
 		}
 	}
 	return nil
 }
+
+// maxValue is more than anything that is measured: bytes a second, or seconds.
+const maxValue = 1e18
+
+func impossible(v float64) bool { return !(v >= 0 && v <= maxValue) }
 
 func validateMeasurement(m *bench.Measurement, targets map[string]bool) error {
 	switch {
@@ -112,13 +119,15 @@ func validateMeasurement(m *bench.Measurement, targets map[string]bool) error {
 		return fmt.Errorf("has %d latencies for %d percentiles", len(m.Latencies), len(bench.Percentiles()))
 	case !slices.IsSorted(m.Latencies):
 		return errors.New("its latencies do not ascend")
+	case slices.ContainsFunc(m.Latencies, impossible):
+		return fmt.Errorf("has a latency below 0 or above %g", float64(maxValue))
 	}
 	for i, round := range m.Rounds {
 		for metric, v := range round {
 			if _, ok := scaleOf(metric); !ok {
 				return fmt.Errorf("round %d has the unknown metric %q", i+1, metric)
 			}
-			if v < 0 {
+			if impossible(v) {
 				return fmt.Errorf("round %d: %s is %v", i+1, metric, v)
 			}
 		}

@@ -2,17 +2,21 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zsidecar/zsidecar/pkg/bench"
 )
 
-// lineMetrics are those that a line shows, the first four that were measured.
-func lineMetrics() []bench.Metric {
-	return []bench.Metric{
-		bench.BlocksRate, bench.BytesRate, bench.Complete, bench.FirstAnswer, bench.Share, bench.P50, bench.P99, bench.Max, bench.CallsRate,
-		bench.First, bench.ServerBlock, bench.RSSAnon, bench.Duration,
+// lineMetrics are those that a line shows, the first four that were measured: rates for ranges, times for single calls.
+func lineMetrics(m *bench.Measurement) []bench.Metric {
+	rates := []bench.Metric{bench.Share, bench.BlocksRate, bench.BytesRate}
+	times := []bench.Metric{bench.Complete, bench.FirstAnswer, bench.P50, bench.P99, bench.Max, bench.CallsRate}
+	rest := []bench.Metric{bench.First, bench.ServerBlock, bench.ServerCPU, bench.RSSAnon, bench.Duration}
+	if has(m, bench.BlocksRate) && telling(m, bench.BlocksRate) {
+		return slices.Concat(rates, times, rest)
 	}
+	return slices.Concat(times, rates[:1], rest)
 }
 
 const lineMetricsShown = 4
@@ -25,7 +29,7 @@ func Line(m bench.Measurement) string {
 		return head + "  not offered: " + plain(m.Unsupported)
 	}
 	var parts []string
-	for _, metric := range lineMetrics() {
+	for _, metric := range lineMetrics(&m) {
 		v, ok := m.Stat(metric)
 		if !ok || len(parts) == lineMetricsShown {
 			continue

@@ -13,6 +13,7 @@ import (
 
 // WriteMarkdown writes the faults, what was measured on what, and one table per scenario with the targets as columns. A cell has the median
 // of the rounds and, in brackets, the lowest and the highest; behind it, but for the first target, the median over the first target's.
+// Metrics that follow from others are left to JSON and CSV.
 func WriteMarkdown(w io.Writer, r *bench.Result) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# Benchmark of %s\n", r.Started.UTC().Format("2 January 2006, 15:04 UTC"))
@@ -123,7 +124,7 @@ func cellsOf(g *group, targets []string, s scale) (cells []string, found bool) {
 	var base float64
 	for i, target := range targets {
 		cell := ""
-		if m := g.of[target]; m != nil {
+		if m := g.of[target]; m != nil && telling(m, s.metric) {
 			if v, ok := m.Stat(s.metric); ok {
 				found = true
 				cell = spread(v, s)

@@ -13,15 +13,17 @@ import (
 
 // plot is one drawing of a result.
 type plot struct {
-	file string // its name, without a folder
-	svg  []byte
+	scenario string
+	file     string // its name, without a folder
+	svg      []byte
 }
 
 // sketch is a plot that is not drawn yet.
 type sketch struct {
-	title string // what the file is called after
-	x, y  axis
-	lines []series // one per target of the result, in its order
+	scenario string
+	title    string // what the file is called after
+	x, y     axis
+	lines    []series // one per target of the result, in its order
 }
 
 // WriteSVG draws the plots of a result into dir, which is made when it is missing, and returns their paths: how the times of the calls of
@@ -61,7 +63,7 @@ func plots(r *bench.Result) (drawn []plot, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("plot %q: %w", s.title, err)
 		}
-		drawn = append(drawn, plot{file + ".svg", svg})
+		drawn = append(drawn, plot{s.scenario, file + ".svg", svg})
 	}
 	return drawn, nil
 }
@@ -75,6 +77,9 @@ func fileName(title string) string {
 	return name[:min(len(name), 100)]
 }
 
+// noTime is what no call gets by with, in seconds.
+const noTime = 1e-12
+
 // latencies has a plot per setting whose single calls were timed.
 func latencies(r *bench.Result, all []*group) (sketches []sketch) {
 	percentiles := bench.Percentiles()
@@ -85,7 +90,7 @@ func latencies(r *bench.Result, all []*group) (sketches []sketch) {
 			s := series{name: t.Name}
 			if m := g.of[t.Name]; m != nil {
 				for i, v := range m.Latencies {
-					if v > 0 { // a logarithm has no place for 0, which no call takes
+					if v > noTime { // a logarithm has no place for 0, which no call takes
 						s.x, s.y = append(s.x, percentiles[i]), append(s.y, v/milli)
 					}
 				}
@@ -96,7 +101,7 @@ func latencies(r *bench.Result, all []*group) (sketches []sketch) {
 			continue
 		}
 		sketches = append(sketches, sketch{
-			title: fmt.Sprintf("%s: %s", g.scenario, g), lines: lines,
+			scenario: g.scenario, title: fmt.Sprintf("%s: %s", g.scenario, g), lines: lines,
 			x: percent("percentile of the calls"), y: logarithmic("ms", slices.Min(times), slices.Max(times)),
 		})
 	}
@@ -136,7 +141,7 @@ func throughput(
 	r *bench.Result, all []*group, axisName string, of func(*group) (family any, title string, x float64, ok bool),
 ) (sketches []sketch) {
 	var order []any
-	titles := map[any]string{}
+	titles, scenarios := map[any]string{}, map[any]string{}
 	members := map[any]map[float64]*group{}
 	for _, g := range all {
 		family, title, x, ok := of(g)
@@ -145,6 +150,7 @@ func throughput(
 		}
 		if members[family] == nil {
 			order, titles[family], members[family] = append(order, family), title, map[float64]*group{}
+			scenarios[family] = g.scenario
 		}
 		members[family][x] = g
 	}
@@ -160,7 +166,7 @@ func throughput(
 			continue
 		}
 		sketches = append(sketches, sketch{
-			title: titles[family], lines: lines, x: at(axisName, xs), y: linear(unit, highest),
+			scenario: scenarios[family], title: titles[family], lines: lines, x: at(axisName, xs), y: linear(unit, highest),
 		})
 	}
 	return sketches
@@ -210,7 +216,7 @@ func overTime(r *bench.Result) (sketches []sketch) {
 			lines = append(lines, s)
 		}
 		sketches = append(sketches, sketch{
-			title: fmt.Sprintf("%s: %s over time", k.scenario, k.unit), lines: lines,
+			scenario: k.scenario, title: fmt.Sprintf("%s: %s over time", k.scenario, k.unit), lines: lines,
 			x: linear("seconds since the start of the process", last), y: linear(k.unit, highest),
 		})
 	}

@@ -150,6 +150,10 @@ func TestReadJSONRefuses(t *testing.T) {
 		"percentiles":    {changed(func(r *bench.Result) { r.Measurements[0].Latencies = []float64{1} }), "1 latencies"},
 		"descending":     {changed(func(r *bench.Result) { slices.Reverse(r.Measurements[0].Latencies) }), "ascend"},
 		"curve":          {changed(func(r *bench.Result) { r.Curves[0].Values = nil }), "20 times and 0 values"},
+		"endless":        {changed(func(r *bench.Result) { r.Measurements[0].Rounds[1][bench.P99] = 1e19 }), "round 2: p99 is 1e+19"},
+		"endless call":   {changed(func(r *bench.Result) { r.Measurements[0].Latencies[len(r.Measurements[0].Latencies)-1] = 1e19 }), "a latency below 0 or above 1e+18"},
+		"early call":     {changed(func(r *bench.Result) { r.Measurements[0].Latencies[0] = -1 }), "a latency below 0 or above 1e+18"},
+		"curve below 0":  {changed(func(r *bench.Result) { r.Curves[0].Values[3] = -1 }), "curve 1 (index, ours) has a value below 0"},
 		"curve's target": {changed(func(r *bench.Result) { r.Curves[0].Target = "x" }), `curve 1 is of target "x"`},
 		"curve's time":   {changed(func(r *bench.Result) { slices.Reverse(r.Curves[1].Seconds) }), "curve 2 (index, peer) goes back"},
 	} {

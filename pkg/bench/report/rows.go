@@ -63,3 +63,23 @@ func scenarios(all []*group) (names []string) {
 	}
 	return names
 }
+
+// telling tells whether a metric says what no other of the measurement says. Tables leave out what does not; JSON and CSV have it.
+func telling(m *bench.Measurement, metric bench.Metric) bool {
+	switch metric {
+	case bench.Duration: // of a round, which lasts as long as it was told to
+		return !has(m, bench.CallsRate) && !has(m, bench.BlocksRate)
+	case bench.ServerCPU:
+		return !has(m, bench.ServerBlock) && !has(m, bench.ServerCall)
+	case bench.BlocksRate: // one block a call
+		calls, ok := m.Stat(bench.CallsRate)
+		blocks, _ := m.Stat(bench.BlocksRate)
+		return !ok || calls.Median != blocks.Median
+	}
+	return true
+}
+
+func has(m *bench.Measurement, metric bench.Metric) bool {
+	_, ok := m.Stat(metric)
+	return ok
+}
