@@ -14,7 +14,7 @@
 //	ZSIDECAR_REQUIRE_REAL  1 turns every skip for a missing one of these into a failure (CI sets it), except for zainod, which CI does
 //	                       not build
 //	ZSIDECAR_CACHE         folder outside the checkout that keeps the mined fixture chain between runs
-//	ZSIDECAR_BENCH_BLOCKS  blocks of the synthetic chain that the benchmarks of serving use; 100000 when not set
+//	ZSIDECAR_BENCH_BLOCKS  blocks of the synthetic chain that the benchmarks of serving use; 100000 when not set, at most 5000000
 //
 // The fixture chain is mined once and kept in the cache folder; a missing or broken copy is mined again, in about a minute.
 package integration

@@ -54,7 +54,7 @@ func runTests(m *testing.M) int {
 // stopShared ends what the tests share, and looks for goroutines that somebody left running.
 func stopShared() error {
 	if sharedSynthetic != nil {
-		if err := sharedSynthetic.node.Stop(); err != nil {
+		if err := sharedSynthetic.stop(); err != nil {
 			return err
 		}
 	}

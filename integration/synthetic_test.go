@@ -1,18 +1,21 @@
 package integration
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/zsidecar/zsidecar/pkg/chain/chaintest/longchain"
 	"github.com/zsidecar/zsidecar/pkg/zebrarpc/zebratest"
 )
 
-// synthetic is a simulated Zebra with a chain of small blocks, as nearly all of the test network's are, and the finished index of it: what
-// is measured on it is zsidecar's own cost. All benchmarks of one run share it, and leave it complete.
+// synthetic is a simulated Zebra with a chain like the test network's, whose blocks are small, and the finished index of it: what is
+// measured on it is zsidecar's own cost, beside that of making each block when it is asked for. All benchmarks of one run share it, and leave it complete.
 type synthetic struct {
+	long    *longchain.Chain
 	node    *zebratest.Node
 	dataDir string
 }
@@ -28,8 +31,8 @@ func syntheticBlocks(tb testing.TB) int {
 		return 100_000
 	}
 	n, err := strconv.Atoi(setting)
-	if err != nil || n < 20_000 {
-		tb.Fatalf("ZSIDECAR_BENCH_BLOCKS is %q: want a number of blocks from 20000 on", setting)
+	if err != nil || n < 20_000 || n > longchain.MaxBlocks {
+		tb.Fatalf("ZSIDECAR_BENCH_BLOCKS is %q: want a number of blocks from 20000 to %d", setting, longchain.MaxBlocks)
 	}
 	return n
 }
@@ -42,27 +45,31 @@ func syntheticNode(tb testing.TB) *synthetic {
 	if sharedSynthetic != nil {
 		return sharedSynthetic
 	}
-	chain, err := zebratest.NewChain(zebratest.ChainOptions{Network: zebratest.Test})
+	long, err := longchain.Open(tb.Context(), longchain.Options{Kind: longchain.TestnetLike, Blocks: syntheticBlocks(tb), Dir: programDir})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := chain.Extend(syntheticBlocks(tb)-1, zebratest.Small); err != nil {
+	chain, err := zebratest.NewChain(zebratest.ChainOptions{Network: zebratest.Test, Upgrades: long.Upgrades(), Base: long})
+	if err != nil {
 		tb.Fatal(err)
 	}
 	node := zebratest.NewNode(chain, zebratest.NodeOptions{CookieDir: programDir})
 	if err := node.Start(); err != nil {
 		tb.Fatal(err)
 	}
-	sharedSynthetic = &synthetic{node: node, dataDir: filepath.Join(programDir, "synthetic")}
+	sharedSynthetic = &synthetic{long: long, node: node, dataDir: filepath.Join(programDir, "synthetic")}
 	return sharedSynthetic
 }
+
+// stop ends the node. No benchmark may use it any more.
+func (s *synthetic) stop() error { return errors.Join(s.node.Stop(), s.long.Close()) }
 
 func (s *synthetic) tip() int { return int(s.node.Chain().Tip().Height) }
 
 // extend gives the node a new block.
 func (s *synthetic) extend(tb testing.TB) (height int) {
 	tb.Helper()
-	if err := s.node.Chain().Extend(1, zebratest.Small); err != nil {
+	if err := s.node.Chain().Extend(1, zebratest.Like(s.long)); err != nil {
 		tb.Fatal(err)
 	}
 	return s.tip()

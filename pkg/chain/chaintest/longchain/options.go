@@ -1,9 +1,6 @@
 package longchain
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Kind says what a chain is like.
 type Kind uint8
@@ -75,13 +72,4 @@ func (o Options) fileName() string {
 		suffix = "-without-nu7"
 	}
 	return fmt.Sprintf("%s-%d-seed-%d%s.chain", o.Kind, o.Blocks, o.Seed, suffix)
-}
-
-// EstimatedFileSize is about how large the chain's file becomes, in bytes.
-func (o Options) EstimatedFileSize() int64 {
-	perBlock := 60.5
-	if o.Kind == MainnetLike {
-		perBlock = 71
-	}
-	return int64(math.Ceil(perBlock * float64(o.Blocks)))
 }
