@@ -95,7 +95,7 @@ func benchRunHelp() string {
 		if s.Default {
 			mark = "*"
 		}
-		fmt.Fprintf(&b, "%s %-12s %s\n", mark, s.Name, s.Help)
+		fmt.Fprintf(&b, "  %s %-12s %s\n", mark, s.Name, s.Help)
 	}
 	b.WriteString("\nInterrupted, it ends with what was measured until then. Files are written when it is over; those of an earlier run stay until\n" +
 		"then. It ends with 0, with 1 when a target gave a wrong answer or none, or with 2 when the flags are wrong.")

@@ -5,45 +5,79 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zsidecar/zsidecar/cmd/zsidecar/internal/progress"
 	"github.com/zsidecar/zsidecar/pkg/bench"
 	"github.com/zsidecar/zsidecar/pkg/bench/report"
 )
 
 // benchRun measures, says what came out while it goes on, and writes the files.
 func (p *program) benchRun(cmd *cobra.Command, o bench.Options, files report.Files) error {
-	show := &benchScreen{out: p.stdout}
+	show := &benchScreen{out: p.stdout, screen: terminalScreen(p.stderr), began: time.Now()}
+	if show.screen != nil {
+		show.out = show.screen.Writer(p.stdout)
+	}
 	o.Show = show.event
 	result, err := bench.Run(cmd.Context(), o)
+	show.hide()
 	if result == nil {
 		return err
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(p.stderr, "interrupted: what follows was measured until then")
+		fmt.Fprintln(p.stderr, "interrupted: what was measured until then counts")
 		err = nil
 	}
-	if n := len(result.Faults); n > 0 && err == nil {
-		err = fmt.Errorf("%d faults: a wrong answer counts for nothing, however fast it came", n)
+	if n := len(result.Faults); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d faults: a wrong answer counts for nothing, however fast it came", n))
 	}
 	return errors.Join(err, files.Write(result))
 }
 
-// benchScreen shows a run.
+// benchScreen shows a run: a line for what is finished, and on a terminal a bar with what is going on.
 type benchScreen struct {
-	out io.Writer
+	out    io.Writer
+	screen *progress.Screen // nil: no terminal
+	began  time.Time
 }
 
 func (s *benchScreen) event(e bench.Event) {
 	switch {
 	case e.Fault != nil:
-		fmt.Fprintf(s.out, "FAULT %s, %s, %s: %s\n", e.Fault.Scenario, e.Fault.Case, e.Fault.Target, e.Fault.Text)
+		fmt.Fprintf(s.out, "FAULT        %s: %s\n", place(e.Fault), e.Fault.Text)
 	case e.Note != nil:
-		fmt.Fprintf(s.out, "note: %s, %s: %s\n", e.Note.Scenario, e.Note.Case, e.Note.Text)
+		fmt.Fprintf(s.out, "note         %s: %s\n", place(e.Note), e.Note.Text)
 	default:
 		for _, m := range e.Finished {
 			fmt.Fprintln(s.out, report.Line(m))
 		}
 	}
+	if s.screen != nil {
+		s.screen.Steps(e.Done, e.Total, s.left(e)+e.Doing)
+	}
+}
+
+func (s *benchScreen) hide() {
+	if s.screen != nil {
+		s.screen.Hide()
+	}
+}
+
+// left guesses the time that the rest takes, empty while that would be nothing but a guess.
+func (s *benchScreen) left(e bench.Event) string {
+	if e.Done*20 < e.Total {
+		return ""
+	}
+	took := time.Since(s.began)
+	left := time.Duration(float64(took) / float64(max(e.Done, 1)) * float64(e.Total-e.Done))
+	return "about " + left.Round(time.Second).String() + " left, "
+}
+
+// place is where a fault was found.
+func place(f *bench.Fault) string {
+	return strings.Join(slices.DeleteFunc([]string{f.Scenario, f.Case, f.Target}, func(s string) bool { return s == "" }), ", ")
 }

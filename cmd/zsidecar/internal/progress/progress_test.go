@@ -184,6 +184,24 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
+// Steps of any work are shown in the same way, and lines that come meanwhile stay whole.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	screen := NewScreen(&out, func() int { return 60 })
+	screen.Steps(0, 40, "latency, GetBlock: ours")
+	screen.Steps(10, 40, "latency, GetBlock: theirs")
+	fmt.Fprintln(screen.Writer(&out), "a line")
+	want := []string{"a line", "25% |███████                       |  10/40, latency, GetBl"}
+	if lines := terminal(out.String()); fmt.Sprintf("%q", lines) != fmt.Sprintf("%q", want) {
+		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	screen.Hide()
+	if lines := terminal(out.String()); lines[len(lines)-1] != "" {
+		t.Errorf("the bar is left behind: %q", lines)
+	}
+}
+
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {

@@ -47,8 +47,18 @@ func (l lineWriter) Write(p []byte) (int, error) {
 // clearLine goes to the line's start and empties it.
 const clearLine = "\r\x1b[2K"
 
-func (s *Screen) show(state State) {
-	bar := truncate(state.bar(), s.width()-1)
+func (s *Screen) show(state State) { s.put(state.bar()) }
+
+// Steps shows a bar of so many steps, of which some are done, with a text behind it, until Hide or the next call.
+func (s *Screen) Steps(done, total int, text string) {
+	s.put(drawn(uint64(max(done, 0)), uint64(max(total, 0)), fmt.Sprintf("%d/%d, %s", done, total, text)))
+}
+
+// Hide takes the bar away.
+func (s *Screen) Hide() { s.hide() }
+
+func (s *Screen) put(bar string) {
+	bar = truncate(bar, s.width()-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bar = bar
@@ -74,19 +84,23 @@ func truncate(s string, columns int) string {
 
 // bar draws the state in one line.
 func (s State) bar() string {
+	return drawn(s.Height, s.Target, fmt.Sprintf("%s/%s, %s blocks/s, %s left", Group(s.Height), Group(s.Target), Group(uint64(s.PerSecond)), s.eta()))
+}
+
+// drawn is a bar in one line.
+func drawn(done, total uint64, text string) string {
 	var b bytes.Buffer
-	bar := progressbar.NewOptions64(int64(max(s.Target, 1)),
+	bar := progressbar.NewOptions64(int64(max(total, 1)),
 		progressbar.OptionSetWriter(&b),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionSetRenderBlankState(false),
 		progressbar.OptionShowDescriptionAtLineEnd(),
-		progressbar.OptionSetDescription(fmt.Sprintf("%s/%s, %s blocks/s, %s left",
-			Group(s.Height), Group(s.Target), Group(uint64(s.PerSecond)), s.eta())),
+		progressbar.OptionSetDescription(text),
 	)
 	// A buffer takes every write; and a bar that is full draws itself no more, so the last block is left for the end.
-	if h := min(s.Height, max(s.Target, 1)-1); h > 0 {
+	if h := min(done, max(total, 1)-1); h > 0 {
 		_ = bar.Set64(int64(h))
 	} else {
 		_ = bar.RenderBlank()
