@@ -48,6 +48,7 @@ type benchRunFlags struct {
 	roundTime                time.Duration
 	own                      bool
 	files                    report.Files
+	start                    benchStartFlags
 }
 
 func (p *program) benchRunCommand() *cobra.Command {
@@ -73,6 +74,7 @@ func (p *program) benchRunCommand() *cobra.Command {
 	flags.BoolVar(&f.own, "i-own-this-server", false, "allow targets that are not on this machine")
 	flags.StringVar(&f.files.JSON, "json", "", "write the result to this `FILE`, for bench compare")
 	reportFlags(flags, &f.files)
+	f.start.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.options()
 		if err != nil {
@@ -134,6 +136,9 @@ func (f benchRunFlags) options() (o bench.Options, err error) {
 	}
 	for name := range pids {
 		return o, fmt.Errorf("flag --pid names %q, and no --target is called so", name)
+	}
+	if err := f.start.apply(&o); err != nil {
+		return o, err
 	}
 	return o, o.Check()
 }

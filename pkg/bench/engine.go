@@ -22,6 +22,10 @@ type run struct {
 	seed    maphash.Seed // of the digests of answers
 	done    int          // rounds, for Show
 	total   int
+
+	servers map[string]*server // that are started here, by target
+	node    *node              // nil: it is not known
+	logs    string             // folder of the output of the servers
 }
 
 // Run measures the targets. When ctx ends it returns what was measured until then together with ctx's error; otherwise an error means that
@@ -40,21 +44,37 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		Version: ResultVersion, Started: begin.UTC(), Command: o.Command, Machine: machine(o.Tool),
 	}}
 	defer r.close()
-	if err := r.connect(ctx); err != nil {
+	if err := r.open(list); err != nil {
 		return nil, err
+	}
+	err = r.all(ctx, list)
+	r.result.Seconds = time.Since(begin).Seconds()
+	if err != nil && ctx.Err() == nil && len(r.result.Measurements) == 0 {
+		return nil, err
+	}
+	return r.result, err
+}
+
+// all runs the scenarios, first those that start servers themselves.
+func (r *run) all(ctx context.Context, list []scenario) error {
+	list, err := r.startScenarios(ctx, list)
+	if len(list) == 0 || err != nil || len(r.options.Targets) == 0 {
+		return err
+	}
+	if err := r.connect(ctx); err != nil {
+		return err
 	}
 	if err := r.explore(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	err = r.scenarios(ctx, list)
-	r.result.Seconds = time.Since(begin).Seconds()
-	return r.result, err
+	return r.scenarios(ctx, list)
 }
 
 func (r *run) close() {
 	for _, t := range r.targets {
 		t.close()
 	}
+	r.closeServers()
 }
 
 // scenarios runs them one after the other.
@@ -280,6 +300,7 @@ func percentiles(times []time.Duration) (at []float64) {
 
 // connect connects to every target and asks it who it is.
 func (r *run) connect(ctx context.Context) error {
+	r.result.Targets = nil
 	var errs []error
 	for _, o := range r.options.Targets {
 		t, err := newTarget(ctx, o)

@@ -26,6 +26,12 @@ type Options struct {
 	// OwnServers allows targets that are not on this machine: a benchmark is an attack on a server of somebody else.
 	OwnServers bool
 
+	Node      NodeOptions   // the Zebra behind the targets; without an URL it is not known
+	Mempool   int           // transactions that a simulated node's mempool is filled up to for the scenario mempool; 0: as it is
+	Logs      string        // folder for the output of servers that are started here; "": a temporary one, kept when something is wrong
+	BuildTime time.Duration // how long a server that is started here may take to have a complete index; 1 h
+	Patience  time.Duration // how long a target may take to serve what the node has; 30 s
+
 	Command string // the command line, for the Result
 	Tool    string // the version that measures, for the Result
 
@@ -39,6 +45,8 @@ type TargetOptions struct {
 	Address string      // host:port
 	TLS     *tls.Config // nil: without TLS
 	PID     int         // of the server's process on this machine; 0: not known, and its CPU and memory are not measured
+
+	Start *StartOptions // nil: the server runs already
 }
 
 // Event is what happened in a run. Every event has Doing; Done and Total count rounds.
@@ -56,6 +64,8 @@ const (
 	DefaultCalls     = 1000
 	DefaultMost      = 128
 	DefaultRoundTime = 500 * time.Millisecond
+	DefaultBuildTime = time.Hour
+	DefaultPatience  = 30 * time.Second
 )
 
 // InputError is a parameter that cannot be used.
@@ -87,6 +97,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.RoundTime == 0 {
 		o.RoundTime = DefaultRoundTime
+	}
+	if o.BuildTime == 0 {
+		o.BuildTime = DefaultBuildTime
+	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
 	}
 	if len(o.Clients) == 0 {
 		o.Clients = []Client{Decoding, Counting}

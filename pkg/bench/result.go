@@ -75,6 +75,7 @@ const (
 	Size        Metric = "size"         // allocated bytes of the server's directory
 	FirstAnswer Metric = "first answer" // from the start of the process to the first answer
 	Complete    Metric = "complete"     // from the start of the process to the complete index
+	StopTime    Metric = "stop"         // from SIGTERM to the end of the process
 	Share       Metric = "min/max"      // bytes of the slowest by bytes of the fastest of equal clients
 )
 

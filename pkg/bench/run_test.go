@@ -324,9 +324,9 @@ func TestTLS(t *testing.T) {
 	}
 	addr := startServer(t, &tls.Config{Certificates: []tls.Certificate{pair}})
 	o := quick(TargetOptions{Name: "secure", Address: addr, TLS: &tls.Config{RootCAs: roots}})
-	o.Scenarios = []string{"ranges"}
+	o.Scenarios = []string{"ranges", "tls"} // ranges of 100 with two clients, new connections and GetBlock
 	result := mustRun(t, o)
-	if len(result.Faults) > 0 || len(result.Measurements) != 2 || !result.Targets[0].TLS {
+	if len(result.Faults) > 0 || len(result.Measurements) != 4 || !result.Targets[0].TLS {
 		t.Errorf("faults: %+v, %d measurements", result.Faults, len(result.Measurements))
 	}
 	o.Targets[0].TLS = &tls.Config{}

@@ -24,8 +24,17 @@ func scenarios() []scenario {
 		{"sync", "the whole chain, in ranges of 10,000 blocks one after the other", true, syncCases},
 		{"stalled", "a short range ten times a second beside readers at full speed and others that stand still; 128 equal readers", true, stalledCases},
 		{"mixed", "readers of ranges and callers of every other method at once", true, mixedCases},
+		{"index", "an empty index to a complete one: first answer, time, CPU, memory, size (--start, --dir)", false, indexCases},
+		{"restart", "a server with a complete index, from its start to its first answer and until it is ready (--start)", false, restartCases},
+		{"mempool", "a full mempool, read in the three ways that wallets do (--zebra, --mempool)", false, mempoolCases},
+		{"tls", "what TLS costs: new connections, GetBlock and ranges, at targets with and without it", false, tlsCases},
+		{"tip", "blocks that the node mines, until they are served (--zebra)", false, tipCases},
+		{"reorg", "reorgs of the node of 1, 10 and 100 blocks, until they are followed, and streams that are open then (--zebra)", false, reorgCases},
 	}
 }
+
+// starts tells whether the scenario starts and stops the servers itself, so that it runs before the targets are asked for anything.
+func (s scenario) starts() bool { return s.name == "index" || s.name == "restart" }
 
 // ScenarioInfo describes a scenario for people.
 type ScenarioInfo struct {
