@@ -48,9 +48,9 @@ type benchScreen struct {
 func (s *benchScreen) event(e bench.Event) {
 	switch {
 	case e.Fault != nil:
-		fmt.Fprintf(s.out, "FAULT        %s: %s\n", place(e.Fault), e.Fault.Text)
+		fmt.Fprintf(s.out, "FAULT        %s: %s\n", place(e.Fault), report.Plain(e.Fault.Text))
 	case e.Note != nil:
-		fmt.Fprintf(s.out, "note         %s: %s\n", place(e.Note), e.Note.Text)
+		fmt.Fprintf(s.out, "note         %s: %s\n", place(e.Note), report.Plain(e.Note.Text))
 	default:
 		for _, m := range e.Finished {
 			fmt.Fprintln(s.out, report.Line(m))

@@ -45,7 +45,7 @@ type Row struct {
 
 // String names the row.
 func (r Row) String() string {
-	return fmt.Sprintf("%s: %s at %s: %s", plain(r.Scenario), setting{r.Scenario, r.Case, r.Client, r.Clients}, plain(r.Target), r.Metric)
+	return fmt.Sprintf("%s: %s at %s: %s", Plain(r.Scenario), setting{r.Scenario, r.Case, r.Client, r.Clients}, Plain(r.Target), r.Metric)
 }
 
 // Spread is the median of some rounds, the lowest and the highest.
@@ -178,7 +178,7 @@ func Compare(old, now *bench.Result, reference string) (*Comparison, error) {
 }
 
 func label(g *group, target string) string {
-	return fmt.Sprintf("%s: %s at %s", plain(g.scenario), g, plain(target))
+	return fmt.Sprintf("%s: %s at %s", Plain(g.scenario), g, Plain(target))
 }
 
 // rows adds the metrics of one case at one target.

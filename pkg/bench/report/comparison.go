@@ -26,10 +26,10 @@ func differences(old, now *bench.Result) []string {
 	for _, b := range now.Targets {
 		a, ok := targetOf(old, b.Name)
 		if !ok {
-			all = append(all, fmt.Sprintf("target %s is new: %s", plain(b.Name), shown(b.Server)))
+			all = append(all, fmt.Sprintf("target %s is new: %s", Plain(b.Name), shown(b.Server)))
 			continue
 		}
-		name := plain(b.Name)
+		name := Plain(b.Name)
 		add(name+", server", a.Server, b.Server)
 		add(name+", node", a.Node, b.Node)
 		add(name+", chain", a.Chain, b.Chain)
@@ -38,7 +38,7 @@ func differences(old, now *bench.Result) []string {
 	}
 	for _, a := range old.Targets {
 		if _, ok := targetOf(now, a.Name); !ok {
-			all = append(all, fmt.Sprintf("target %s is gone: %s", plain(a.Name), shown(a.Server)))
+			all = append(all, fmt.Sprintf("target %s is gone: %s", Plain(a.Name), shown(a.Server)))
 		}
 	}
 	return all
@@ -46,7 +46,7 @@ func differences(old, now *bench.Result) []string {
 
 // shown gives a value for people; nothing is called so.
 func shown(v any) string {
-	if text := plain(fmt.Sprint(v)); text != "" {
+	if text := Plain(fmt.Sprint(v)); text != "" {
 		return text
 	}
 	return "nothing"
@@ -55,7 +55,7 @@ func shown(v any) string {
 func targetNames(r *bench.Result) string {
 	names := make([]string, len(r.Targets))
 	for i, t := range r.Targets {
-		names[i] = plain(t.Name)
+		names[i] = Plain(t.Name)
 	}
 	if len(names) == 0 {
 		return "none"

@@ -23,9 +23,9 @@ func WriteCSV(w io.Writer, r *bench.Result) error {
 		if m.Length > 0 {
 			length = strconv.FormatUint(m.Length, 10)
 		}
-		head := []string{plain(m.Scenario), plain(m.Case), string(m.Client), strconv.Itoa(m.Clients), length, plain(m.Target)}
+		head := []string{Plain(m.Scenario), Plain(m.Case), string(m.Client), strconv.Itoa(m.Clients), length, Plain(m.Target)}
 		if m.Unsupported != "" {
-			c.Write(append(head, "unsupported", "", "", "", "", "it says: "+plain(m.Unsupported)))
+			c.Write(append(head, "unsupported", "", "", "", "", "it says: "+Plain(m.Unsupported)))
 		}
 		for _, s := range scales() {
 			if v, ok := m.Stat(s.metric); ok {
@@ -42,7 +42,7 @@ func WriteCSV(w io.Writer, r *bench.Result) error {
 
 // textRow is the row of a fault or a note. Its text never begins as the formula of a spreadsheet does.
 func textRow(f bench.Fault, kind string) []string {
-	return []string{plain(f.Scenario), plain(f.Case), "", "", "", plain(f.Target), kind, "", "", "", "", kind + ": " + plain(f.Text)}
+	return []string{Plain(f.Scenario), Plain(f.Case), "", "", "", Plain(f.Target), kind, "", "", "", "", kind + ": " + Plain(f.Text)}
 }
 
 func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -56,7 +56,7 @@ func WriteHTML(w io.Writer, r *bench.Result) error {
 		s := &data.Sections[i]
 		s.Plots = append(s.Plots, template.HTML(p.svg)) // our own drawing, in which all text is escaped
 	}
-	t, err := template.New("report").Funcs(template.FuncMap{"plain": plain}).Parse(page)
+	t, err := template.New("report").Funcs(template.FuncMap{"plain": Plain}).Parse(page)
 	if err != nil {
 		return err
 	}

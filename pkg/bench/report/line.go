@@ -24,9 +24,9 @@ const lineMetricsShown = 4
 // Line is one finished measurement as a line for a terminal, without its end: the case, the target, and the medians that matter most for
 // it. Columns of several lines stand below each other while names are as long as those of our scenarios and targets.
 func Line(m bench.Measurement) string {
-	head := fmt.Sprintf("%-12s %-42s %-12s", plain(m.Scenario), settingOf(&m), plain(m.Target))
+	head := fmt.Sprintf("%-12s %-42s %-12s", Plain(m.Scenario), settingOf(&m), Plain(m.Target))
 	if m.Unsupported != "" {
-		return head + "  not offered: " + plain(m.Unsupported)
+		return head + "  not offered: " + Plain(m.Unsupported)
 	}
 	var parts []string
 	for _, metric := range lineMetrics(&m) {

@@ -20,7 +20,7 @@ func WriteMarkdown(w io.Writer, r *bench.Result) error {
 	markdownFaults(b, r)
 	fmt.Fprintf(b, "\n%s\n\n", safe(machine(r)))
 	if r.Command != "" {
-		fmt.Fprintf(b, "    %s\n\n", plain(r.Command))
+		fmt.Fprintf(b, "    %s\n\n", Plain(r.Command))
 	}
 	writeTable(b, targetTable(r))
 	all := groups(r)
@@ -59,7 +59,7 @@ func faultTitle(r *bench.Result) string {
 func machine(r *bench.Result) string {
 	m := r.Machine
 	return fmt.Sprintf("%s, %d cores, %s GiB of memory, %s; measured by %s in %s s.",
-		plain(m.CPU), m.Cores, digits(float64(m.Memory)/(1<<30)), plain(m.System), plain(m.Tool), digits(r.Seconds))
+		Plain(m.CPU), m.Cores, digits(float64(m.Memory)/(1<<30)), Plain(m.System), Plain(m.Tool), digits(r.Seconds))
 }
 
 // table is rows of cells; the first row names the columns. Cells are plain text, not yet safe for a document.
@@ -187,5 +187,5 @@ func writeTable(w io.Writer, t table) {
 // safe makes text plain, and its Markdown and HTML literal.
 func safe(text string) string {
 	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "#", "\\#",
-		"<", "&lt;", ">", "&gt;", "&", "&amp;").Replace(plain(text))
+		"<", "&lt;", ">", "&gt;", "&", "&amp;").Replace(Plain(text))
 }

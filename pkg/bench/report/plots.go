@@ -51,7 +51,7 @@ func WriteSVG(dir string, r *bench.Result) ([]string, error) {
 // plots draws everything that a result has points for.
 func plots(r *bench.Result) (drawn []plot, err error) {
 	all := groups(r)
-	sketches := slices.Concat(latencies(r, all), byLength(r, all), byClients(r, all), overTime(r))
+	sketches := slices.Concat(byLength(r, all), byClients(r, all), overTime(r), latencies(r, all))
 	taken := map[string]bool{}
 	for _, s := range sketches {
 		file := fileName(s.title)
@@ -59,7 +59,7 @@ func plots(r *bench.Result) (drawn []plot, err error) {
 			file = fmt.Sprintf("%s-%d", fileName(s.title), i)
 		}
 		taken[file] = true
-		svg, err := draw(plain(s.title), s.x, s.y, s.lines)
+		svg, err := draw(Plain(s.title), s.x, s.y, s.lines)
 		if err != nil {
 			return nil, fmt.Errorf("plot %q: %w", s.title, err)
 		}

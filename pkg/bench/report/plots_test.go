@@ -81,7 +81,7 @@ func TestPlotsOfLittle(t *testing.T) {
 		names = append(names, p.file)
 		points(t, p.svg)
 	}
-	want := []string{"latency-x-decoding.svg", "latency-x-decoding-2.svg", "latency-x-decoding-3.svg", "c-by-clients-none.svg", "height-over-time.svg"}
+	want := []string{"c-by-clients-none.svg", "height-over-time.svg", "latency-x-decoding.svg", "latency-x-decoding-2.svg", "latency-x-decoding-3.svg"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}

@@ -20,7 +20,7 @@ func settingOf(m *bench.Measurement) setting {
 
 // String names the case as a row of a table does: what is usual is left out.
 func (s setting) String() string {
-	text := plain(s.name)
+	text := Plain(s.name)
 	if s.clients > 1 {
 		text += fmt.Sprintf(", %d clients", s.clients)
 	}

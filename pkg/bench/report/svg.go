@@ -66,7 +66,7 @@ func draw(title string, x, y axis, all []series) ([]byte, error) {
 // line places the points of a series on the axes.
 func line(s series, x, y axis, colour drawing.Color) chartdraw.ContinuousSeries {
 	placed := chartdraw.ContinuousSeries{
-		Name: plain(s.name), YAxis: chartdraw.YAxisSecondary, Style: chartdraw.Style{StrokeColor: colour, StrokeWidth: 2},
+		Name: Plain(s.name), YAxis: chartdraw.YAxisSecondary, Style: chartdraw.Style{StrokeColor: colour, StrokeWidth: 2},
 	}
 	if s.name == "" {
 		placed.Style.StrokeWidth = 1

@@ -89,9 +89,9 @@ func digits(v float64) string {
 	return whole
 }
 
-// plain makes text of somebody else fit for a terminal and for one line: no control characters, nothing that changes the direction of what
+// Plain makes text of somebody else fit for a terminal and for one line: no control characters, nothing that changes the direction of what
 // follows, valid UTF-8.
-func plain(text string) string {
+func Plain(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
