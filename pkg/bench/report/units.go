@@ -39,6 +39,7 @@ func scales() []scale {
 		{bench.Duration, "duration, s", "s", 1, false},
 		{bench.FirstAnswer, "first answer, s", "s", 1, false},
 		{bench.Complete, "index complete, s", "s", 1, false},
+		{bench.StopTime, "stop, s", "s", 1, false},
 		{bench.Share, "min/max of clients", "", 1, true},
 		{bench.ServerBlock, "server CPU a block, µs", "µs", micro, false},
 		{bench.ServerCall, "server CPU a call, µs", "µs", micro, false},
