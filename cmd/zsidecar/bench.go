@@ -107,7 +107,7 @@ func benchRunHelp() string {
 // options checks the flags and turns them into those of bench.
 func (f benchRunFlags) options() (o bench.Options, err error) {
 	o = bench.Options{Scenarios: f.scenarios, Rounds: f.rounds, Calls: f.calls, Most: f.most, Address: f.address, RoundTime: f.roundTime, OwnServers: f.own,
-		Tool: version().String(), Command: strings.Join(os.Args, " ")}
+		Tool: version().String(), Command: shellLine(os.Args)}
 	for _, c := range f.clients {
 		o.Clients = append(o.Clients, bench.Client(c))
 	}
@@ -171,4 +171,17 @@ func certificates(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("flag --tls-ca: %s holds no certificate in PEM", file)
 	}
 	return pool, nil
+}
+
+// shellLine words arguments so that a shell reads the same ones again.
+func shellLine(args []string) string {
+	const safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%_+=:,./-"
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = arg
+		if arg == "" || strings.Trim(arg, safe) != "" {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }

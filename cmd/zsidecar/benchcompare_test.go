@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,6 +71,20 @@ func TestBenchCompare(t *testing.T) {
 	var c report.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != 0 || len(c.Rows) != 2 || c.Rows[1].Verdict != report.Worse {
 		t.Errorf("as JSON: %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+}
+
+// The command line of a result repeats the run when it is given to a shell.
+func TestShellLine(t *testing.T) {
+	t.Parallel()
+	args := []string{"printf", "%s\\n", "a=127.0.0.1:9067", "", "start --dir {dir}", "it's", "$HOME `ls` \"x\"", "a\tb;c", "é*"}
+	line := shellLine(args)
+	out, err := exec.Command("sh", "-c", line).Output()
+	if want := strings.Join(args[2:], "\n") + "\n"; err != nil || string(out) != want {
+		t.Errorf("%s gives %q, %v, want %q", line, out, err, want)
+	}
+	if want := "printf '%s\\n' a=127.0.0.1:9067 '' 'start --dir {dir}'"; !strings.HasPrefix(line, want) {
+		t.Errorf("%s, want %s", line, want)
 	}
 }
 

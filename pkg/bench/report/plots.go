@@ -193,7 +193,7 @@ func rates(r *bench.Result, members map[float64]*group, metric bench.Metric) (li
 	return lines, slices.Sorted(maps.Keys(seen)), highest
 }
 
-// overTime has a plot per scenario and unit of the curves.
+// overTime has a plot per scenario and unit of the curves, with the first curve of each target.
 func overTime(r *bench.Result) (sketches []sketch) {
 	type kind struct{ scenario, unit string }
 	var order []kind
@@ -209,8 +209,9 @@ func overTime(r *bench.Result) (sketches []sketch) {
 			s := series{name: t.Name}
 			for _, c := range r.Curves {
 				if c.Target == t.Name && c.Scenario == k.scenario && c.Unit == k.unit && len(c.Seconds) > 0 {
-					s.x, s.y = append(s.x, c.Seconds...), append(s.y, c.Values...)
+					s.x, s.y = c.Seconds, c.Values
 					last, highest = max(last, slices.Max(c.Seconds)), max(highest, slices.Max(c.Values))
+					break
 				}
 			}
 			lines = append(lines, s)

@@ -67,8 +67,8 @@ func scenarios(all []*group) (names []string) {
 // telling tells whether a metric says what no other of the measurement says. Tables leave out what does not; JSON and CSV have it.
 func telling(m *bench.Measurement, metric bench.Metric) bool {
 	switch metric {
-	case bench.Duration: // of a round, which lasts as long as it was told to
-		return !has(m, bench.CallsRate) && !has(m, bench.BlocksRate)
+	case bench.Duration: // of a round, which lasts as long as it was told to, or as the build
+		return !has(m, bench.CallsRate) && !has(m, bench.BlocksRate) && !has(m, bench.Complete)
 	case bench.ServerCPU:
 		return !has(m, bench.ServerBlock) && !has(m, bench.ServerCall)
 	case bench.BlocksRate: // one block a call

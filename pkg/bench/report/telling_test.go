@@ -18,6 +18,7 @@ func TestTelling(t *testing.T) {
 		{map[bench.Metric]float64{bench.BlocksRate: 5}, bench.BlocksRate, true},
 		{map[bench.Metric]float64{bench.CallsRate: 5, bench.Duration: 1}, bench.Duration, false},
 		{map[bench.Metric]float64{bench.BlocksRate: 5, bench.Duration: 1}, bench.Duration, false},
+		{map[bench.Metric]float64{bench.Complete: 1, bench.Duration: 1}, bench.Duration, false},
 		{map[bench.Metric]float64{bench.P50: 5, bench.Duration: 1}, bench.Duration, true},
 		{map[bench.Metric]float64{bench.ServerCPU: 5, bench.ServerBlock: 1}, bench.ServerCPU, false},
 		{map[bench.Metric]float64{bench.ServerCPU: 5, bench.ServerCall: 1}, bench.ServerCPU, false},
