@@ -152,7 +152,7 @@ func (b *Builder) logOnce(state State, err error) {
 	b.log.Log(context.Background(), level, "the index build "+state.String(), "error", err)
 }
 
-// sameAs is what is logged once of an error: its text, unless that has numbers which are others at every look.
+// sameAs is what is logged once of an error: its text, unless that has numbers or hashes which are others at every look.
 func sameAs(err error) string {
 	pruned := (*PrunedError)(nil)
 	switch {
@@ -162,6 +162,8 @@ func sameAs(err error) string {
 		return ErrTooManyFiles.Error()
 	case errors.As(err, &pruned):
 		return fmt.Sprintf("block %d is pruned", pruned.Missing)
+	case chainMoved(err) && !errors.Is(err, ErrContradiction): // each time another block of a chain that moves on
+		return chain.ErrReorged.Error()
 	}
 	return err.Error()
 }

@@ -3,9 +3,9 @@ package index
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -152,8 +152,12 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) (Report, error) {
 
 // exists fails when there is no index in dir.
 func exists(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
-		return fmt.Errorf("check index %s: there is none: %w", dir, err)
+	listed, err := hasManifest(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("check index %s: %w", dir, err)
+	case !listed:
+		return fmt.Errorf("check index %s: there is none: %w", dir, fs.ErrNotExist)
 	}
 	return nil
 }
@@ -199,7 +203,9 @@ func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, er
 		return nil, false, err
 	}
 	if recovered {
-		err = checkRoom(dir, badgerRoom, o.freeHook)
+		if err = checkRoom(dir, badgerRoom, o.freeHook); err != nil {
+			err = fmt.Errorf("the program that wrote it did not close it, so that its logs are to be replayed first: %w", err)
+		}
 	}
 	if err == nil {
 		err = wholeManifest(dir, Options{Logger: o.Logger}, recovered)

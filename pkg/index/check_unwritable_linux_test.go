@@ -44,7 +44,7 @@ func TestCheckReadOnlyMount(t *testing.T) {
 	if r.Dir, r.DiskBytes = good.Dir, good.DiskBytes; !reflect.DeepEqual(r, good) {
 		t.Errorf("read-only: %+v, but %+v", r, good)
 	}
-	if _, err := Repair(t.Context(), mount, nil, small(), CheckOptions{}); !errors.Is(err, unix.EROFS) {
+	if _, err := Repair(t.Context(), mount, nil, small(), CheckOptions{}); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "mount the file system for writing") {
 		t.Errorf("repair: %v", err)
 	}
 

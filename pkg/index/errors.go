@@ -48,15 +48,23 @@ const whenItStays = "if this does not go away, delete the directory: all of it c
 type DiskFullError struct {
 	Dir          string
 	Free, Needed int64 // bytes; Needed includes Options.MinFree
+	Refused      error // what the kernel says to so many bytes, whatever is free: a quota is used up. Nil when too little is free
 }
 
 func (e *DiskFullError) Error() string {
-	return fmt.Sprintf("disk full: %s has %d MiB free and the index needs %d MiB: free some space, it goes on by itself",
+	if e.Refused != nil {
+		return fmt.Sprintf("disk full: %s does not take the %d MiB that the index may need (%v): free some space, or raise the quota; a build goes on by itself then",
+			e.Dir, e.Needed>>20, e.Refused)
+	}
+	return fmt.Sprintf("disk full: %s has %d MiB free and the index needs %d MiB: free some space; a build goes on by itself then",
 		e.Dir, e.Free>>20, e.Needed>>20)
 }
 
 // Is makes errors.Is(err, ErrDiskFull) true.
 func (e *DiskFullError) Is(target error) bool { return target == ErrDiskFull }
+
+// Unwrap returns what the kernel says.
+func (e *DiskFullError) Unwrap() error { return e.Refused }
 
 // NoRoom tells whether err is ErrDiskFull or ErrTooManyFiles: nothing is wrong with the index, and what it wanted can be tried again when
 // there is room.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,46 @@ func TestShortTable(t *testing.T) {
 			if !damagedFile(t, fmt.Sprint(n, " bytes"), copyWith(t, base, name, data[:n]), nil) {
 				t.Errorf("%d bytes of %d: everything is right", n, len(data))
 			}
+		}
+	}
+}
+
+// TestMissingManifest: without the list of its tables an index is an error. Badger would begin a new one in silence, and delete what is there.
+func TestMissingManifest(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	unpack(t, goldenFile(FormatVersion), base)
+	for _, with := range []string{"000001.sst", "000001.vlog"} { // each alone says that there was an index
+		data, err := os.ReadFile(filepath.Join(base, with))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := copyWith(t, base, with, data)
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.Name() != with && f.Name() != "KEYREGISTRY" {
+				if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		damagedFile(t, "without a manifest", dir, nil)
+		if _, err := Open(dir, goldenOptions()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "MANIFEST is missing") {
+			t.Errorf("open: %v", err)
+		}
+		for name, fn := range map[string]func() (Report, error){
+			"check":  func() (Report, error) { return Check(t.Context(), dir, CheckOptions{}) },
+			"repair": func() (Report, error) { return Repair(t.Context(), dir, nil, goldenOptions(), CheckOptions{}) },
+		} {
+			if _, err := fn(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, with)); err != nil {
+			t.Errorf("what was left of it is gone: %v", err)
 		}
 	}
 }

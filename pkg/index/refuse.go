@@ -1,7 +1,9 @@
 package index
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -12,8 +14,8 @@ import (
 // it is opened for writing: then Badger leaves all of its files alone. One that was not closed cannot be looked at before; load looks again, and
 // changes no row.
 func refuse(dir string, o Options, killed bool) (err error) {
-	if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err != nil {
-		return nil // there is none yet
+	if listed, err := hasManifest(dir); err != nil || !listed {
+		return err
 	}
 	if err := wholeManifest(dir, o, killed); err != nil || killed { // one that was killed cannot be read without writing
 		return err
@@ -31,6 +33,21 @@ func refuse(dir string, o Options, killed bool) (err error) {
 		err = unknownFormat(format)
 	}
 	return err
+}
+
+// hasManifest tells whether there is a database in dir. Without the list of its tables the rest of one is ErrDamaged: Badger would begin a new
+// one, and delete what is there. It writes the list before anything else.
+func hasManifest(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err == nil, err
+	}
+	for _, pattern := range []string{"*.sst", "*.vlog", "*.mem"} {
+		if left, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(left) > 0 {
+			return false, errors.Join(err, fmt.Errorf("%w (%s is missing, and %s is there)", ErrDamaged, badger.ManifestFilename, filepath.Base(left[0])))
+		}
+	}
+	return false, nil
 }
 
 // wholeManifest fails when the list of tables of a database that was closed ends within an entry. Badger takes that for a write that was

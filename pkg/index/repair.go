@@ -39,7 +39,7 @@ func Repair(ctx context.Context, dir string, node BestChain, o Options, c CheckO
 	}
 	lock, err := lockDir(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return Report{}, err
+		return Report{}, fmt.Errorf("repair index %s: %w", dir, notWritable(dir, err))
 	}
 	report, err := checkDir(ctx, dir, c)
 	if err != nil || len(report.Problems) == 0 {

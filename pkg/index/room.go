@@ -19,12 +19,32 @@ const (
 )
 
 // checkSpace keeps the disk from filling up by commits.
-func (s *Store) checkSpace(size int64) error { return checkRoom(s.dir, size+s.o.MinFree, s.o.freeHook) }
+func (s *Store) checkSpace(size int64) error {
+	needed := size + s.o.MinFree
+	if err := checkFree(s.dir, needed, s.o.freeHook); err != nil {
+		return err
+	}
+	if err := s.reserved.check(s.dir, size, needed); err != nil {
+		return err
+	}
+	return checkFiles(s.dir, badgerFiles)
+}
 
 // checkRoom refuses what would fill the disk: Badger writes through mapped sparse files, where a full disk is a SIGBUS and no error. And it
 // refuses what may find no file descriptor: when Badger cannot open its next memory table, the commit after that ends the process.
 // A nil free asks the file system.
 func checkRoom(dir string, needed int64, free func() int64) error {
+	if err := checkFree(dir, needed, free); err != nil {
+		return err
+	}
+	if err := reserve(dir, needed); err != nil {
+		return err
+	}
+	return checkFiles(dir, badgerFiles)
+}
+
+// checkFree compares with the bytes that the file system says are free.
+func checkFree(dir string, needed int64, free func() int64) error {
 	if free == nil {
 		var fs unix.Statfs_t
 		if err := unix.Statfs(dir, &fs); err != nil {
@@ -35,7 +55,7 @@ func checkRoom(dir string, needed int64, free func() int64) error {
 	if n := free(); n < needed {
 		return &DiskFullError{Dir: dir, Free: n, Needed: needed}
 	}
-	return checkFiles(dir, badgerFiles)
+	return nil
 }
 
 // checkOpening is checkRoom for what opens the database: every table and every value log has a descriptor of its own.
@@ -62,7 +82,7 @@ func checkFiles(dir string, needed int) error {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		switch {
 		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-			return fmt.Errorf("%w: the index may need %d more than are left: raise the limit (ulimit -n, LimitNOFILE=), or close some connections; it goes on by itself: %w",
+			return fmt.Errorf("%w: the index may need %d more than are left: raise the limit (ulimit -n, LimitNOFILE=), or close some connections; a build goes on by itself then: %w",
 				ErrTooManyFiles, needed-len(opened), err)
 		case err != nil:
 			return fmt.Errorf("look for file descriptors: open %s: %w", dir, err)

@@ -112,10 +112,13 @@ func TestSameTrouble(t *testing.T) {
 	for i := range 5 {
 		b.logOnce(StateStopped, fmt.Errorf("fetch block 1: %w", &PrunedError{Missing: 1, First: chain.Height(100 + i)}))
 	}
+	for i := range chain.Height(5) {
+		b.logOnce(StateWaiting, fmt.Errorf("ask the node for the tree sizes of block %s: %w", chain.BlockID{Height: i, Hash: chain.Hash{byte(i)}}, chain.ErrNotFound))
+	}
 	for i := range 2 {
 		b.logOnce(StateStopped, fmt.Errorf("block %d", i))
 	}
-	if got := strings.Count(out.String(), "\n"); got != 5 {
+	if got := strings.Count(out.String(), "\n"); got != 6 {
 		t.Errorf("%d lines: %s", got, out.String())
 	}
 }

@@ -44,6 +44,7 @@ type Store struct {
 	net      network
 	version  uint64    // Badger's commit timestamp: one up for every commit that was tried
 	assembly assembler // for sealing
+	reserved reserved
 }
 
 // latest reads whatever is newest. Badger is used in managed mode, in which a read neither takes part in its watermarks nor waits for
