@@ -30,6 +30,8 @@ func (f *benchStartFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.buildTime, "build-time", bench.DefaultBuildTime, "how long a target that is started here may take until its index is complete")
 	flags.StringVar(&f.node.URL, "zebra", "", "`URL` of the JSON-RPC server of the node behind the targets")
 	flags.StringVar(&f.node.CookieFile, "zebra-cookie", "", "`FILE` of the node's cookie")
+	flags.StringVar(&f.node.User, "zebra-user", "", "`USER` at the node, in place of a cookie")
+	flags.StringVar(&f.node.PasswordFile, "zebra-password-file", "", "`FILE` with the password of that user")
 	flags.IntVar(&f.mempool, "mempool", 0, "fill the mempool of a simulated node with `N` made-up transactions for the scenario mempool")
 	flags.StringVar(&f.node.MineTo, "mine-to", "", "`ADDRESS` that blocks mined at the node pay; the node's own when not given")
 }

@@ -22,9 +22,10 @@ const nodeAnswerTime = 2 * time.Minute
 
 // NodeOptions is the Zebra behind the targets, which some scenarios ask, and let mine and move its chain.
 type NodeOptions struct {
-	URL            string // of its JSON-RPC server, such as http://127.0.0.1:18232
-	CookieFile     string // read before every call; "" without
-	User, Password string // instead of a cookie
+	URL        string // of its JSON-RPC server, such as http://127.0.0.1:18232
+	CookieFile string // read before every call; "" without
+	// Instead of a cookie. The file holds the password alone.
+	User, PasswordFile string
 	// MineTo is the address that mined blocks pay. "" means the node's own mining.miner_address.
 	MineTo string
 }
@@ -43,6 +44,9 @@ func newNode(o NodeOptions, own bool) (*node, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Port() == "" {
 		return nil, inputError("the node %q: an address as in http://127.0.0.1:18232 is needed", o.URL)
+	}
+	if (o.User == "") != (o.PasswordFile == "") || o.User != "" && o.CookieFile != "" {
+		return nil, inputError("the node %s: a user and a file with the password, or a cookie", o.URL)
 	}
 	if ip := net.ParseIP(u.Hostname()); !own && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, inputError("the node %s is not on this machine, and its chain would be moved: say --i-own-this-server if it is yours", o.URL)
@@ -92,13 +96,9 @@ func (n *node) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	user, password := n.options.User, n.options.Password
-	if n.options.CookieFile != "" {
-		secret, err := os.ReadFile(n.options.CookieFile)
-		if err != nil {
-			return nil, fmt.Errorf("read its cookie: %w", err)
-		}
-		user, password, _ = strings.Cut(strings.TrimSpace(string(secret)), ":")
+	user, password, err := n.login()
+	if err != nil {
+		return nil, err
 	}
 	if user != "" || password != "" {
 		req.SetBasicAuth(user, password)
@@ -113,6 +113,27 @@ func (n *node) post(ctx context.Context, body []byte) ([]byte, error) {
 		err = fmt.Errorf("HTTP status %s", resp.Status)
 	}
 	return answer, err
+}
+
+// login reads what the node asks for. It may have made a new cookie since the last call.
+func (n *node) login() (user, password string, err error) {
+	file := n.options.CookieFile
+	if file == "" {
+		file = n.options.PasswordFile
+	}
+	if file == "" {
+		return "", "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if n.options.CookieFile == "" {
+		return n.options.User, secret, nil
+	}
+	user, password, _ = strings.Cut(secret, ":")
+	return user, password, nil
 }
 
 // blockRef is a height with the hash of its block in display order, as Zebra writes it.

@@ -78,6 +78,9 @@ func (r *run) measureReorg(ctx context.Context, t *target, depth uint32) (got ro
 		return got, err
 	}
 	defer streams.cancel()
+	if err := offBeat(ctx); err != nil {
+		return got, err
+	}
 	if err := r.node.reconsider(ctx, b.root.hash); err != nil {
 		return got, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -35,6 +36,9 @@ func (r *run) measureTip(ctx context.Context, t *target) (got round, err error) 
 		return got, err
 	}
 	for range tipBlocks {
+		if err := offBeat(ctx); err != nil {
+			return got, err
+		}
 		hashes, err := r.node.generate(ctx, 1)
 		mined := time.Now()
 		if err != nil {
@@ -55,6 +59,18 @@ func (r *run) measureTip(ctx context.Context, t *target) (got round, err error) 
 		tip = block
 	}
 	return got, nil
+}
+
+// offBeat waits for a moment of random length. A server that polls its node has just done so when a round goes on, and would always be
+// found at the same point of its interval, which is the longest way from the next poll.
+func offBeat(ctx context.Context) error {
+	const longest = 300 * time.Millisecond
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(rand.N(longest)):
+		return nil
+	}
 }
 
 // awaitServed waits until the target serves a block of the node as its tip. Meanwhile it may serve blocks of a lower height, or of the
