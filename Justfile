@@ -47,6 +47,10 @@ bench-addresses TIME="3x":
 profile SCENARIO *ARGS:
     scripts/profile.sh {{SCENARIO}} {{ARGS}}
 
+# zsidecar, zainod and Zebra's own wallet server beside one real zebrad: the first run mines 20,000 blocks for some four minutes
+peers *ARGS:
+    scripts/peers.sh {{ARGS}}
+
 # benchmarks against a git revision, through benchstat
 bench-compare REF PATTERN=".":
     scripts/bench-compare.sh {{REF}} '{{PATTERN}}'
