@@ -18,7 +18,7 @@ NU7), asked the same: every row of the table in [protocol.md](protocol.md) that 
 and the questions over JSON-RPC with which zsidecar is compared with Zebra. Where zainod answers otherwise, the last column says who is
 right, by Zebra or by the protocol. zsidecar differs from neither in these.
 
-This page is made by ` + "`just interop`" + `; the judgements stand in integration/interop_judgements_test.go.
+This page is made by ` + "`just interop`" + `; the judgements stand in integration/interop_judgements_test.go and interop_judgements_rpc_test.go.
 `
 
 // judgement says who is right in the differences that it fits. Its first four fields are patterns for the whole of a difference's fields;

@@ -31,24 +31,33 @@ path = %q
 size = 1
 `
 
-// zainod is a running Zaino.
+// zainod is a place for a Zaino beside a node, or for what takes over from it: a file of settings, a volume, and clients of its addresses.
 type zainod struct {
 	*wallet
-	rpc jsonrpctest.Server
+	rpc          jsonrpctest.Server
+	node         *node
+	config, data string
 }
 
-// startZainod runs a zainod beside the node and waits until it serves the node's tip.
-func startZainod(tb testing.TB, path string, n *node) *zainod {
+func newZainod(tb testing.TB, n *node) *zainod {
 	tb.Helper()
 	dir, grpcAddr, rpcAddr := tb.TempDir(), servertest.FreeAddr(tb), servertest.FreeAddr(tb)
-	config := filepath.Join(dir, "zainod.toml")
-	text := fmt.Sprintf(zainodConfig, n.addr, n.cookie(), grpcAddr, rpcAddr, dir, filepath.Join(dir, "data"))
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	z := &zainod{
+		dial(tb, grpcAddr), jsonrpctest.Server{URL: "http://" + rpcAddr, CookieFile: filepath.Join(dir, ".cookie")},
+		n, filepath.Join(dir, "zainod.toml"), filepath.Join(dir, "data"),
+	}
+	text := fmt.Sprintf(zainodConfig, n.addr, n.cookie(), grpcAddr, rpcAddr, dir, z.data)
+	if err := os.WriteFile(z.config, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	p := startProcess(tb, "zainod", path, "start", "--config", config)
-	z := &zainod{dial(tb, grpcAddr), jsonrpctest.Server{URL: "http://" + rpcAddr, CookieFile: filepath.Join(dir, ".cookie")}}
-	tip, _ := n.tip()
+	return z
+}
+
+// start runs a program as zainod and waits until it serves the node's tip.
+func (z *zainod) start(tb testing.TB, path string) *process {
+	tb.Helper()
+	p := startProcess(tb, "zainod", path, "start", "--config", z.config)
+	tip, _ := z.node.tip()
 	await(tb, "zainod serves the tip", 5*time.Minute, func() bool {
 		if !p.running() {
 			tb.Fatalf("zainod ended at once:\n%s", p.output.tail(4000))
@@ -56,5 +65,5 @@ func startZainod(tb testing.TB, path string, n *node) *zainod {
 		id, err := z.latest(tb.Context())
 		return err == nil && id.Height == uint64(tip)
 	})
-	return z
+	return p
 }

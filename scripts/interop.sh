@@ -5,4 +5,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ZSIDECAR_ZEBRAD=${ZSIDECAR_ZEBRAD:-$(scripts/zebrad.sh)}
 ZSIDECAR_ZAINOD=${ZSIDECAR_ZAINOD:-$(scripts/zainod.sh)}
 export ZSIDECAR_ZEBRAD ZSIDECAR_ZAINOD
-go test -count=1 -timeout 30m -run 'TestInterop$' -v ./integration "$@"
+go test -count=1 -timeout 30m -run '^(TestInterop|TestSwap)$' -v ./integration "$@"
