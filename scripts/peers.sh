@@ -3,12 +3,13 @@
 # zainod does not know. The chain is mined once (20,000 blocks take some four minutes) and kept in the cache folder.
 # usage: scripts/peers.sh [FLAG of bench run...]
 #   BLOCKS is the length of the chain, ROUNDS how often everything is measured, SCENARIOS what, OUT the folder of the results.
+#   With MINE_ONLY=1 it ends when the chain is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 blocks=${BLOCKS:-20000}
 out=${OUT:-peers}
 zebrad=${ZSIDECAR_ZEBRAD:-$(scripts/zebrad.sh)}
-zainod=${ZSIDECAR_ZAINOD:-$(scripts/zainod.sh)}
+zainod=${ZSIDECAR_ZAINOD:-$([ -n "${MINE_ONLY:-}" ] || scripts/zainod.sh)}
 cache=${ZSIDECAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zsidecar-ci}
 address=tmJymvcUCn1ctbghvTJpXBwHiMEB8P6wxNV
 work=$(mktemp -d)
@@ -94,6 +95,7 @@ if [ ! -d "$kept" ]; then
 	mv "$mining" "$kept" # what makes it valid
 	trap finish EXIT
 fi
+[ -z "${MINE_ONLY:-}" ] || exit 0
 cp -r "$kept" "$work/state"
 start_node "$work/state"
 for _ in $(seq 100); do

@@ -63,7 +63,17 @@ func startFake(t *testing.T, how string, n *zebratest.Node) TargetOptions {
 
 // serveFake runs until SIGTERM. Kinds: "good"; "dies" while it builds; "silent" accepts connections and never answers; "stuck" below the
 // tip; "lies" about the hash of the tip; "stays" when it is told to end.
+//
+// A "parent" serves nothing: it starts a process that would run long, says which, and does not care for it.
 func serveFake(how string, args []string) error {
+	if how == "parent" {
+		c, err := startChild("sleeper", "sleep 1000", args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Println(c.pid())
+		select {}
+	}
 	flags := flag.NewFlagSet("fake", flag.ExitOnError)
 	grpcAddr, httpAddr := flags.String("grpc", "", ""), flags.String("http", "", "")
 	dir, url := flags.String("dir", "", ""), flags.String("zebra", "", "")
