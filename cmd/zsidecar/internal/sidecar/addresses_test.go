@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,29 @@ func addressAnswers(ctx context.Context, client walletrpc.CompactTxStreamerClien
 	}
 }
 
+// addressAnswer is what came of one of the six methods.
+type addressAnswer struct {
+	n   int64
+	err error
+}
+
+// askAddress asks all six methods at once: they wait, each by itself, for a node that does not answer.
+func askAddress(ctx context.Context, client walletrpc.CompactTxStreamerClient, address string) map[string]addressAnswer {
+	answers := make(map[string]addressAnswer)
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for method, ask := range addressAnswers(ctx, client, address) {
+		wait.Go(func() {
+			n, err := ask()
+			mu.Lock()
+			defer mu.Unlock()
+			answers[method] = addressAnswer{n, err}
+		})
+	}
+	wait.Wait()
+	return answers
+}
+
 func count[T any](stream grpc.ServerStreamingClient[T], err error) (n int64, _ error) {
 	for err == nil {
 		if _, err = stream.Recv(); err == nil {
@@ -61,10 +85,12 @@ func count[T any](stream grpc.ServerStreamingClient[T], err error) (n int64, _ e
 // TestAddressesBesideBrokenNode has Zebra answer everything about addresses with nonsense, or not at all: nobody is told that there is
 // nothing.
 func TestAddressesBesideBrokenNode(t *testing.T) {
+	t.Parallel()
 	to := chain.TransparentAddress{Hash: [20]byte{7}}
 	address := to.String(chain.TestNetwork)
 	for name, noIndex := range map[string]bool{"no index": true, "index": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t, 5, zebratest.NodeOptions{})
 			if err := n.Chain().Extend(4, zebratest.Paying(to, 3)); err != nil {
 				t.Fatal(err)
@@ -81,9 +107,9 @@ func TestAddressesBesideBrokenNode(t *testing.T) {
 				"GetTaddressBalance": 9*zebratest.PaidByCoinbase + 4*zebratest.PaidBySpend,
 			}
 			wants["GetTaddressBalanceStream"] = wants["GetTaddressBalance"]
-			for method, ask := range addressAnswers(t.Context(), client, address) {
-				if got, err := ask(); err != nil || got != wants[method] {
-					t.Errorf("%s: %d, %v; want %d", method, got, err, wants[method])
+			for method, got := range askAddress(t.Context(), client, address) {
+				if got.err != nil || got.n != wants[method] {
+					t.Errorf("%s: %d, %v; want %d", method, got.n, got.err, wants[method])
 				}
 			}
 			for what, f := range map[string]zebratest.Fault{
@@ -99,10 +125,9 @@ func TestAddressesBesideBrokenNode(t *testing.T) {
 					f.Method = method
 					removes = append(removes, n.Fault(f))
 				}
-				for method, ask := range addressAnswers(t.Context(), client, address) {
-					_, err := ask()
-					if st := status.Convert(err); st.Code() != codes.Unavailable || st.Message() != unavailable {
-						t.Errorf("%s, %s: %v", what, method, err)
+				for method, got := range askAddress(t.Context(), client, address) {
+					if st := status.Convert(got.err); st.Code() != codes.Unavailable || st.Message() != unavailable {
+						t.Errorf("%s, %s: %v", what, method, got.err)
 					}
 				}
 				for _, remove := range removes {

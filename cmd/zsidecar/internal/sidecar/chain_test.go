@@ -255,6 +255,7 @@ func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestBalancedNodes: nodes with different tips of one chain answer at one address. The index reaches the highest and never goes back.
 func TestBalancedNodes(t *testing.T) {
+	t.Parallel()
 	highest := newNode(t, 300, zebratest.NodeOptions{})
 	b := &balancer{rng: rand.New(rand.NewPCG(1, 2)), nodes: []*zebratest.Node{highest}}
 	for _, below := range []chain.Height{3, 10} {

@@ -35,6 +35,7 @@ const (
 func threePositions(t *testing.T, blocks, inFlight int, test func(t *testing.T, p position, n *zebratest.Node, s *Sidecar)) {
 	for _, p := range []position{withoutIndex, partlyBuilt, complete} {
 		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t, 0, zebratest.NodeOptions{})
 			if err := n.Chain().Extend(blocks, zebratest.Mixed); err != nil {
 				t.Fatal(err)
@@ -205,11 +206,11 @@ func TestStalledOverReorg(t *testing.T) {
 	for _, depth := range stalledDepths() {
 		t.Run(fmt.Sprint(depth), func(t *testing.T) {
 			t.Parallel()
-			const blocks = 700
+			blocks := depth + 200 // no range may have been read to its end by then
 			threePositions(t, blocks, 1, func(t *testing.T, p position, n *zebratest.Node, s *Sidecar) {
 				client, old := treeClient(t, s), branchNow(t, n)
 				slow := n.Fault(zebratest.Fault{Method: "getblock", Delay: 2 * time.Millisecond}) // so that no range has been read to its end
-				stalled := stallAll(t, s, blocks)
+				stalled := stallAll(t, s, uint64(blocks))
 				if err := n.Chain().Reorg(depth, depth+2, zebratest.Mixed); err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +226,7 @@ func TestStalledOverReorg(t *testing.T) {
 				if (p == complete) != (ended[codes.Aborted] == 0) {
 					t.Errorf("the streams ended with %v", ended)
 				}
-				for _, r := range stallAll(t, s, blocks+2)[:2] {
+				for _, r := range stallAll(t, s, uint64(blocks)+2)[:2] {
 					if code := r.finish(t, now); code != codes.OK {
 						t.Errorf("afterwards %s: %v", r.name, code)
 					}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,22 +140,27 @@ func TestTransactionsOutage(t *testing.T) {
 				f.Method = method
 				return n.Fault(f)
 			}
-			remove := fault("getrawtransaction")
-			_, err := w.get(id[:])
-			wantCode(t, c.name+": GetTransaction", err, codes.Unavailable, unavailable)
-			remove()
-
-			remove = fault("sendrawtransaction")
-			_, err = w.send(ironwoodTx(99))
+			removes := []func(){fault("getrawtransaction"), fault("sendrawtransaction")}
+			var asked sync.WaitGroup // of two methods at a time, since each waits for a node that may come back
+			asked.Go(func() {
+				_, err := w.get(id[:])
+				wantCode(t, c.name+": GetTransaction", err, codes.Unavailable, unavailable)
+			})
+			_, err := w.send(ironwoodTx(99))
 			wantCode(t, c.name+": SendTransaction", err, codes.Unavailable, unavailable)
-			remove()
+			asked.Wait()
 
-			remove = fault("getrawmempool") // the send has made every snapshot too old
+			removes = append(removes, fault("getrawmempool")) // the send has made every snapshot too old
+			asked.Go(func() {
+				_, err := w.follow()
+				wantCode(t, c.name+": GetMempoolStream", err, codes.Unavailable, unavailable)
+			})
 			_, err = w.mempool()
 			wantCode(t, c.name+": GetMempoolTx", err, codes.Unavailable, unavailable)
-			_, err = w.follow()
-			wantCode(t, c.name+": GetMempoolStream", err, codes.Unavailable, unavailable)
-			remove()
+			asked.Wait()
+			for _, remove := range removes {
+				remove()
+			}
 		}
 		if got, err := w.get(id[:]); err != nil || !bytes.Equal(got.Data, raw) {
 			t.Errorf("afterwards: %v, %v", got, err)
