@@ -18,6 +18,8 @@
 //
 // Prune makes a Node one that keeps only its newest blocks, which no zebrad 7.0.0 is, but a node made from it.
 //
+// A Chain holds what tests need of its blocks in memory. On a Base, such as a longchain.Chain, it holds the newest ones alone.
+//
 // A Fault makes a Node misbehave on purpose: late, dropped, refused, cut off, wrong.
 //
 // A Chain starts no goroutine. A Node has one, its HTTP server, from Start to Stop. Both may be used by many goroutines at once.

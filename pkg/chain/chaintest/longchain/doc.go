@@ -5,6 +5,9 @@
 // So the hashes are found in one pass when a chain is first opened, and kept in a file; blocks are built when they are asked for.
 // The file costs 44 bytes a block, 8 for finding it by its hash, and 8 for finding each transaction by its id; memory costs nothing a block.
 //
+// With a hash for every page alone, any block would cost the hashing of up to a page of headers, and every second of it would be taken from
+// the indexer that is being measured on the same machine.
+//
 // The blocks have valid links, Merkle roots, tree sizes and transaction ids, and the contents parse strictly: points are on their curves
 // (chaintest.Points says where they come from: they are computed, not copied), field elements and amounts are in range. Proofs,
 // signatures, ciphertexts, scripts' hashes and spent outputs are random bytes, solutions too, and no block meets its difficulty. Field
