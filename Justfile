@@ -91,6 +91,10 @@ fsck DIR:
 tidy:
     go mod tidy && cd tools && go mod tidy
 
+# zsidecar bench at a server of its own, as every night: OUT gets bench.csv and bench.json
+bench-nightly *ARGS:
+    scripts/bench-nightly.sh {{ARGS}}
+
 # what takes too long for every change; its figures are in nightly.txt
 nightly:
     scripts/nightly.sh

@@ -51,6 +51,8 @@ step "an index of a million blocks" "^Benchmark" \
 step "serving a million blocks" "^Benchmark" \
 	env ZSIDECAR_BENCH_BLOCKS="${BLOCKS:-1000000}" \
 	go test -run '^$' -bench 'Serve|Fairness|Unary|Memory|NewBlock$|Restart' -benchtime 5x -timeout 4h ./integration
+step "zsidecar bench: bench.csv and bench.json" "^(FAULT|note|index|restart|latency|ranges|concurrency|sync|stalled|mixed) " \
+	env BLOCKS="${BLOCKS:-1000000}" OUT="$(dirname "$figures")" scripts/bench-nightly.sh
 if [ "${REAL:-1}" != 0 ]; then
 	step "the real-node suite, ten times" "^(ok|FAIL|---)" env ZSIDECAR_WALLET_ALL=1 scripts/real.sh -count=10 -timeout 5h
 	step "real-node tests in full length" "^(ok|FAIL|---)" \

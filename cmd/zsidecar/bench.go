@@ -27,7 +27,7 @@ func (p *program) benchCommand() *cobra.Command {
 			return usage(cmd, errors.New("no command given: run, compare, report or chain"))
 		},
 	}
-	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand(), p.benchReportCommand(), p.benchChainCommand())
+	cmd.AddCommand(p.benchRunCommand(), p.benchCompareCommand(), p.benchReportCommand(), p.benchChainCommand(), p.benchReadersCommand())
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ func (p *program) benchRun(cmd *cobra.Command, o bench.Options, files report.Fil
 		show.out = show.screen.Writer(p.stdout)
 	}
 	o.Show = show.event
+	if self, err := os.Executable(); err == nil {
+		o.Readers = []string{self, "bench", benchReaders}
+	}
 	result, err := bench.Run(cmd.Context(), o)
 	show.hide()
 	if result == nil {
@@ -36,6 +40,26 @@ func (p *program) benchRun(cmd *cobra.Command, o bench.Options, files report.Fil
 		err = errors.Join(err, fmt.Errorf("%d faults: a wrong answer counts for nothing, however fast it came", n))
 	}
 	return errors.Join(err, files.Write(result))
+}
+
+// benchReaders is the command of readers in a process of their own.
+const benchReaders = "readers"
+
+// benchReadersCommand is what bench run starts, and nobody else.
+func (p *program) benchReadersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    benchReaders + " ADDR READERS FROM TO",
+		Short:  "Read a range again and again, until the standard input ends",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := bench.ReadApart(cmd.Context(), args, os.Stdin, p.stdout)
+			var input *bench.InputError
+			if errors.As(err, &input) {
+				return usage(cmd, err)
+			}
+			return err
+		},
+	}
 }
 
 // benchScreen shows a run: a line for what is finished, and on a terminal a bar with what is going on.

@@ -35,7 +35,7 @@ func stalledCases(r *run) []testCase {
 // beside is what the probe is read beside, at one target.
 type beside struct {
 	probe   asker
-	readers *readers
+	readers crowd
 	stalled []*CountingClient
 	stop    context.CancelFunc
 }
@@ -61,9 +61,11 @@ func (r *run) probeCase(name string, fullSpeed, stalled int) testCase {
 			}
 			b.stalled = append(b.stalled, client)
 		}
-		if b.readers, err = r.startReaders(ctx, t, whole, fullSpeed); err != nil {
+		others, err := r.startCrowd(ctx, t, r.chain.first, r.chain.last, fullSpeed)
+		if err != nil {
 			return got, err
 		}
+		b.readers = others
 		got, err = r.probe(ctx, t, b.probe, c.questions)
 		if err == nil {
 			err = b.readers.failed()
@@ -135,7 +137,7 @@ func (r *run) equalCase() testCase {
 	window, readers := 20*r.options.RoundTime, min(equalReaders, r.options.Most)
 	c := testCase{name: fmt.Sprintf("%d equal readers", readers), client: Counting, clients: readers, rounds: min(r.options.Rounds, 3), cold: true}
 	c.measure = func(ctx context.Context, t *target) (round, error) {
-		readers, err := r.startReaders(ctx, t, blockRange(r.chain.first, r.chain.last), readers)
+		readers, err := startReaders(ctx, t.options, blockRange(r.chain.first, r.chain.last), readers)
 		if err != nil {
 			return round{}, err
 		}

@@ -23,6 +23,10 @@ type Options struct {
 	Most      int           // clients at once; 128, and cases with more have so many
 	Address   string        // that the methods of addresses are asked for; empty: one that is found in the chain
 
+	// Readers is a command that runs ReadApart with the four arguments that are added to it, such as this program once more. None: clients
+	// that read at full speed beside a probe are goroutines of this process, and the probe waits for them as well as for the server.
+	Readers []string
+
 	// OwnServers allows targets that are not on this machine: a benchmark is an attack on a server of somebody else.
 	OwnServers bool
 

@@ -21,11 +21,11 @@ type readers struct {
 type readerCount struct{ messages, bytes int64 }
 
 // startReaders returns when every reader has got its first block.
-func (r *run) startReaders(ctx context.Context, t *target, q *question, n int) (*readers, error) {
+func startReaders(ctx context.Context, o TargetOptions, q *question, n int) (*readers, error) {
 	rs := &readers{}
 	ctx, rs.cancel = context.WithCancel(ctx)
 	for range n {
-		client, err := DialCounting(ctx, t.options.Address, t.options.TLS)
+		client, err := DialCounting(ctx, o.Address, o.TLS)
 		if err != nil {
 			rs.stop()
 			return nil, err
@@ -33,7 +33,11 @@ func (r *run) startReaders(ctx context.Context, t *target, q *question, n int) (
 		rs.clients = append(rs.clients, client)
 		rs.running.Go(func() { rs.read(ctx, client, q) })
 	}
-	return rs, rs.await(ctx)
+	if err := rs.await(ctx); err != nil {
+		rs.stop()
+		return nil, err
+	}
+	return rs, nil
 }
 
 // read reads until the context ends or something is wrong.
@@ -73,7 +77,6 @@ func (rs *readers) await(ctx context.Context) error {
 			case <-ticker.C:
 			}
 			if err != nil {
-				rs.stop()
 				return err
 			}
 		}
