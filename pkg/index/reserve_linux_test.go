@@ -49,7 +49,7 @@ func TestQuota(t *testing.T) {
 	b.awaitTip(t, blocks[29])
 	b.stop(t)
 
-	fill(badgerRoom) // what was reserved lately is not believed for ever
+	fill(badgerRoom / 2) // what was reserved lately is not believed for ever
 	s.reserved.at = s.reserved.at.Add(-reserveAgain)
 	n.set(blocks[:60], nil)
 	b = start(t, s, n, BuilderOptions{RetryDisk: 10 * time.Millisecond})
