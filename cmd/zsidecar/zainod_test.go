@@ -234,7 +234,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Plain text on every address of the machine is served with one warning for each port, or refused.
+// Every address of the machine is served on with one warning for each port, or plain text there is refused.
 func TestExposedPlainText(t *testing.T) {
 	t.Parallel()
 	got := finish(t, command(t, "start", "--grpc", "0.0.0.0:0", "--http", "off", "--strict-bind", "--data-dir", filepath.Join(t.TempDir(), "index")))
@@ -242,17 +242,17 @@ func TestExposedPlainText(t *testing.T) {
 		t.Errorf("got %d %s", got.code, got.stderr)
 	}
 	r := &running{t: t, stderr: new(safeBuffer)}
-	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--json-rpc", "0.0.0.0:0", "--http", "off", "--no-index", "--zebra", "http://"+servertest.FreeAddr(t))
+	r.cmd = command(t, "start", "--grpc", "0.0.0.0:0", "--json-rpc", "0.0.0.0:0", "--http", "0.0.0.0:0", "--no-index", "--zebra", "http://"+servertest.FreeAddr(t))
 	r.cmd.Stderr = r.stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ports := []string{"wallets are served in plain text", "JSON-RPC is served in plain text"}
+	ports := []string{"wallets are served in plain text", "JSON-RPC is served in plain text", "metrics and health are served on an address"}
 	for _, port := range ports {
 		r.await("warns", func() bool { return strings.Contains(r.stderr.String(), port) })
 	}
 	r.cmd.Process.Signal(syscall.SIGTERM)
-	if code, _ := r.wait(); code != 0 || strings.Count(r.stderr.String(), "plain text") != len(ports) {
+	if code, _ := r.wait(); code != 0 || strings.Count(r.stderr.String(), "an address that others may reach") != len(ports) {
 		t.Errorf("exit code %d\n%s", code, r.stderr)
 	}
 }

@@ -141,6 +141,10 @@ func (s *Sidecar) checkIndex(ctx context.Context, progress func(done, total int6
 
 // serveHTTP serves metrics and health until ctx ends.
 func (s *Sidecar) serveHTTP(ctx context.Context) error {
+	if exposed(s.http) {
+		s.Log.Warn("metrics and health are served on an address that others may reach, who may also have the index checked: "+
+			"choose a private one (--http)", "addr", s.HTTPAddr())
+	}
 	s.Log.Info("serving metrics and health", "addr", s.HTTPAddr())
 	return s.serveOperator(ctx, s.http, ops.NewHandler(ops.Options{
 		Metrics: s.registry,
