@@ -29,9 +29,7 @@ func TestArm64(t *testing.T) {
 		"--grpc", freeAddr(t), "--http", httpAddr, "--zebra", "http://"+freeAddr(t))
 	await(t, "it lives", time.Minute, func() bool { return status(t, httpAddr, "/livez") == 200 })
 	await(t, "it waits for Zebra", time.Minute, func() bool { return strings.Contains(server.out.String(), "zebra cannot be asked") })
-	if _, err := os.Stat(filepath.Join(data, "MANIFEST")); err != nil {
-		t.Error("there is no index:", err)
-	}
+	await(t, "it makes an index", time.Minute, func() bool { _, err := os.Stat(filepath.Join(data, "MANIFEST")); return err == nil })
 }
 
 // The list of what the program is made of has every module that is linked, and nearly every licence.
