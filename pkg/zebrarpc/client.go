@@ -84,7 +84,7 @@ func newClient(o Options, transport http.RoundTripper) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the idle connections. Calls that still run end by their contexts.
+// Close closes the idle connections. Calls that still run end by their contexts, and new ones connect anew.
 func (c *Client) Close() {
 	if c.idle != nil {
 		c.idle.CloseIdleConnections()
@@ -329,6 +329,9 @@ func (c *Client) interactive(ctx context.Context, q *query) (*call, error) {
 
 // answered counts a reply and completes its error.
 func (c *Client) answered(q *query, err error) error {
+	if errors.Is(err, errOtherRequest) {
+		c.Close() // the connection may be a reply behind for good, and is among those that are kept
+	}
 	if err != nil {
 		err = c.locate(q, err)
 		c.stats.failed(q.method, err)

@@ -3,6 +3,7 @@ package zebrarpc
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/valyala/fastjson"
@@ -13,6 +14,9 @@ import (
 // maxDocument bounds what is given to the JSON parser, whose values take many times the space of their text. The longest document
 // that this package asks for lists the txids of one block; raw blocks do not pass through the parser.
 const maxDocument = 8 << 20
+
+// errOtherRequest says that a reply is not to the request that was sent before it on its connection.
+var errOtherRequest = errors.New("the reply answers another request")
 
 // parseReply returns the result of a reply to request id, or its error. The value lives until p parses again.
 func parseReply(p *fastjson.Parser, body []byte, id uint64) (*fastjson.Value, error) {
@@ -33,7 +37,7 @@ func parseReply(p *fastjson.Parser, body []byte, id uint64) (*fastjson.Value, er
 	failed := failure != nil && failure.Type() != fastjson.TypeNull
 	if got := v.Get("id"); got == nil || !(failed && got.Type() == fastjson.TypeNull) {
 		if n, err := unsigned(v, "id", 1<<64-1); err != nil || n != id {
-			return nil, fatal(hintReply, "the reply answers another request: its id is %s, not %d", text(got), id)
+			return nil, fatal(hintReply, "%w: its id is %s, not %d", errOtherRequest, text(got), id)
 		}
 	}
 	if failed {

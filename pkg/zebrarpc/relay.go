@@ -132,7 +132,7 @@ func (a *call) receiveOther(resp *http.Response, body io.Reader) (*Answer, error
 	case string(reply["jsonrpc"]) != `"2.0"`:
 		return nil, fatal(hintReply, "the reply is not JSON-RPC 2.0")
 	case !null && id != strconv.FormatUint(a.id, 10):
-		return nil, fatal(hintReply, "the reply answers another request: its id is%s, not %d", quoted([]byte(id)), a.id)
+		return nil, fatal(hintReply, "%w: its id is%s, not %d", errOtherRequest, quoted([]byte(id)), a.id)
 	case failed && said[0] != '{':
 		return nil, fatal(hintReply, "the reply's error is%s, not an object", quoted(said))
 	case !failed:

@@ -11,13 +11,17 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	dialLimit      = 3 * time.Second
 	handshakeLimit = 5 * time.Second
 	idleLimit      = 90 * time.Second // until a connection that nobody used is closed
+	quietLimit     = time.Millisecond // until it is looked at before it is used again; a build, which pays for looks, comes sooner
 	wireRead       = 16 << 10         // most replies in one read
 	wireWrite      = 1 << 10
 	maxReplyHeader = 64 << 10 // bytes, rounded up to a read
@@ -59,6 +63,7 @@ func newWire(u *url.URL, keep int) *wire {
 // wireConn is a connection, which one request has at a time.
 type wireConn struct {
 	net.Conn
+	raw    syscall.RawConn // its socket
 	reader *bufio.Reader
 	writer *bufio.Writer
 	quota  int       // bytes that may still be read of a reply's header; negative: no header is being read
@@ -161,8 +166,31 @@ func repeated(req *http.Request) (*http.Request, error) {
 	return &again, nil
 }
 
-// take returns a kept connection, or nil.
+// take returns a kept connection on which nothing has come since its last reply, or nil.
 func (w *wire) take() *wireConn {
+	for {
+		c := w.pop()
+		if c == nil || c.quiet() {
+			return c
+		}
+		c.Close()
+	}
+}
+
+// quiet tells whether the server has neither said anything since its last reply nor closed the connection. What it says unasked, as some
+// proxies do with status 408 before they close, would be taken for the reply to the next request.
+func (c *wireConn) quiet() bool {
+	if time.Since(c.used) < quietLimit {
+		return true
+	}
+	var ready int
+	var err error
+	look := func(fd uintptr) { ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) }
+	return c.raw.Control(look) == nil && err == nil && ready == 0
+}
+
+// pop takes the connection that was used last off the kept ones; nil when there is none.
+func (w *wire) pop() *wireConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.prune()
@@ -216,6 +244,11 @@ func (w *wire) dial(ctx context.Context) (*wireConn, error) {
 		}
 		return nil, err
 	}
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
 	if w.tls != nil {
 		secure := tls.Client(conn, w.tls)
 		limit, cancel := context.WithTimeout(ctx, handshakeLimit)
@@ -226,7 +259,7 @@ func (w *wire) dial(ctx context.Context) (*wireConn, error) {
 		}
 		conn = secure
 	}
-	c := &wireConn{Conn: conn, quota: -1, writer: bufio.NewWriterSize(conn, wireWrite)}
+	c := &wireConn{Conn: conn, raw: raw, quota: -1, writer: bufio.NewWriterSize(conn, wireWrite)}
 	c.reader = bufio.NewReaderSize(c, wireRead)
 	return c, nil
 }

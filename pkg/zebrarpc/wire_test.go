@@ -31,6 +31,12 @@ type scripted struct {
 // connection.
 func script(t *testing.T, answer func(conn net.Conn, n int) bool) *scripted {
 	t.Helper()
+	return scriptFor(t, func(conn net.Conn, _ []byte, n int) bool { return answer(conn, n) })
+}
+
+// scriptFor is script with the bodies of the requests.
+func scriptFor(t *testing.T, answer func(conn net.Conn, request []byte, n int) bool) *scripted {
+	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -45,11 +51,12 @@ func script(t *testing.T, answer func(conn net.Conn, n int) bool) *scripted {
 			if err != nil {
 				return
 			}
-			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
 				return
 			}
 			s.requests.Add(1)
-			if !answer(conn, n) {
+			if !answer(conn, body, n) {
 				return
 			}
 		}
@@ -308,9 +315,9 @@ func TestWireEarlyReply(t *testing.T) {
 	lis.Close()
 }
 
-// A server with a certificate is checked by the name in the URL.
-func TestWireTLS(t *testing.T) {
-	t.Parallel()
+// tlsWire starts a server with a certificate, and makes a wire to it that does not know the certificate yet.
+func tlsWire(t *testing.T) (*wire, *x509.Certificate) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(rw, "%s %s", r.Proto, bytes.ToUpper(b))
@@ -325,11 +332,18 @@ func TestWireTLS(t *testing.T) {
 	}
 	w := newWire(u, 4)
 	t.Cleanup(w.CloseIdleConnections)
+	return w, server.Certificate()
+}
+
+// A server with a certificate is checked by the name in the URL.
+func TestWireTLS(t *testing.T) {
+	t.Parallel()
+	w, certificate := tlsWire(t)
 	if _, _, err := w.askOnce(t.Context(), "question"); !errors.As(err, new(x509.UnknownAuthorityError)) {
 		t.Errorf("a certificate of nobody: %v", err)
 	}
 	w.tls.RootCAs = x509.NewCertPool()
-	w.tls.RootCAs.AddCert(server.Certificate())
+	w.tls.RootCAs.AddCert(certificate)
 	for range 2 {
 		if _, body, err := w.askOnce(t.Context(), "question"); body != "HTTP/1.1 QUESTION" || err != nil {
 			t.Errorf("got %q, %v", body, err)
