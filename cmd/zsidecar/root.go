@@ -87,6 +87,7 @@ func (p *program) rootCommand() *cobra.Command {
 				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
 			}
 			if p.file != "" {
+				start.SetContext(cmd.Context()) // Cobra gives it to the command of the line alone
 				return start.RunE(start, nil)
 			}
 			return usage(cmd, errors.New("no command given: start, demo, check, bench, config, generate-config or version"))

@@ -170,6 +170,30 @@ func TestZainodAsInZ3(t *testing.T) {
 	}
 }
 
+// The file may be named before the command, and without one: lines of both kinds are in use. The program runs until a signal.
+func TestZainodFlagFirst(t *testing.T) {
+	t.Parallel()
+	n := node(t, zebratest.Test, 10)
+	for _, command := range []string{"", "start"} {
+		r := &running{t: t, grpc: servertest.FreeAddr(t), stderr: new(safeBuffer)}
+		file := filepath.Join(t.TempDir(), "z.toml")
+		if err := os.WriteFile(file, []byte("ephemeral_finalised_state = true\n[grpc_settings]\nlisten_address = \""+r.grpc+"\"\n"+
+			"[validator_settings]\nvalidator_jsonrpc_listen_address = \""+strings.TrimPrefix(n.URL(), "http://")+"\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.cmd = zainod(t, append([]string{"--config", file}, strings.Fields(command)...)...)
+		r.cmd.Stdout, r.cmd.Stderr = r.stderr, r.stderr
+		if err := r.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r.await("is ready", func() bool { return strings.Contains(r.stderr.String(), "ready: wallets are answered") })
+		r.cmd.Process.Signal(syscall.SIGTERM)
+		if code, _ := r.wait(); code != 0 {
+			t.Errorf("command %q: exit code %d\n%s", command, code, r.stderr)
+		}
+	}
+}
+
 // wholeChain reads every block of a server and returns how many there are, and their bytes.
 func wholeChain(ctx context.Context, addr string, creds credentials.TransportCredentials) (blocks int, size int, err error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds))
