@@ -94,7 +94,7 @@ func classicNetwork(s string) (string, error) {
 }
 
 func classicValidator(s string) (string, error) {
-	if _, err := parseAddr(s); err != nil {
+	if _, err := parseTarget(s); err != nil {
 		return "", err
 	}
 	return "http://" + s, nil

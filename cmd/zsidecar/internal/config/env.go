@@ -6,17 +6,17 @@ import (
 )
 
 // readEnv takes the ZAINO_ variables and then ours. A name that is not known is ignored with a warning: a container platform may
-// put names such as ZAINO_PORT there by itself.
+// put names such as ZAINO_PORT there by itself. Zaino's names may be in small letters, with their prefix.
 func (l *loader) readEnv(env []string) {
 	env = slices.Sorted(slices.Values(env))
 	l.readRustLog(env)
 	known, paths, _ := classicIndex()
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
-		rest, ours := strings.CutPrefix(name, zainoPrefix)
-		if !ours {
+		if len(name) < len(zainoPrefix) || !strings.EqualFold(name[:len(zainoPrefix)], zainoPrefix) {
 			continue
 		}
+		rest := name[len(zainoPrefix):]
 		path := strings.ToLower(strings.ReplaceAll(rest, "__", "."))
 		g := given{layer: FromZainoEnv, name: name, value: value, classic: true}
 		key, found := known[path]

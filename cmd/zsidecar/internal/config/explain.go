@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func Explain(src Sources) ([]Value, []string, error) {
 		if !set {
 			g = given{layer: FromDefault, name: k.Name}
 		}
-		values = append(values, Value{Key: k.Name, Value: g.value, Source: l.source(g), kind: k.Kind})
+		values = append(values, l.explain(k, g))
 	}
 	if l.config.ZebraPassword != "" {
 		// It comes from the file that zebra_password_file names, or from Zaino's key.
@@ -38,6 +39,21 @@ func Explain(src Sources) ([]Value, []string, error) {
 		values = append(values, Value{Key: "zebra_password", Value: l.config.ZebraPassword.String(), Source: l.source(g), Secret: true})
 	}
 	return values, l.warnings, nil
+}
+
+// explain shows a value as the file may hold it.
+func (l *loader) explain(k Key, g given) Value {
+	v := Value{Key: k.Name, Value: g.value, Source: l.source(g), kind: k.Kind}
+	if on, err := parseSwitch(g.value); k.Kind == Switch && err == nil {
+		v.Value = strconv.FormatBool(on)
+	}
+	inForce, auth := map[string]string{
+		"zebra_cookie": l.config.ZebraCookie, "zebra_user": l.config.ZebraUser, "zebra_password_file": l.config.ZebraPasswordFile,
+	}[k.Name]
+	if auth && inForce == "" && g.value != "" {
+		v.Value, v.Source = "", v.Source+", not in force"
+	}
+	return v
 }
 
 func (l *loader) source(g given) string {

@@ -82,6 +82,10 @@ func (l *loader) readClassic(section string, table map[string]any) {
 			l.readClassic(path, sub)
 			continue
 		}
+		if slices.Contains(sections, path) {
+			l.refuse(given{layer: FromFile, name: path}, "must be a table: write ["+path+"] on a line of its own")
+			continue
+		}
 		text, _, ok := scalar(table[name])
 		g := given{layer: FromFile, name: path, value: text, classic: true}
 		key, found := known[path]

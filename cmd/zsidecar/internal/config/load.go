@@ -221,7 +221,7 @@ func (l *loader) checkTLS() {
 }
 
 // checkAuth settles which way of authentication is in force: that of the stronger layer. In one layer of ours they exclude each
-// other; in Zaino's keys the cookie wins.
+// other; of Zaino's keys the cookie wins, wherever each of them is written.
 func (l *loader) checkAuth() {
 	cookie, byCookie := l.given["zebra_cookie"]
 	user, byUser := l.given["zebra_user"]
@@ -232,7 +232,7 @@ func (l *loader) checkAuth() {
 	case byCookie && (byUser || byFile) && cookie.layer == strongest && !cookie.classic && !user.classic:
 		l.refuse(cookie, "give either a cookie file or a user with a password file, not both")
 		return
-	case byCookie && cookie.layer >= strongest:
+	case byCookie && (cookie.layer >= strongest || cookie.classic && user.classic && !byFile):
 		l.config.ZebraUser, l.config.ZebraPasswordFile, l.config.ZebraPassword = "", "", ""
 		return
 	}

@@ -36,7 +36,7 @@ func TestZainoDefaults(t *testing.T) {
 		t.Errorf("got %+v, %v, %v\nwant %+v", got, warnings, err, zainoDefaults())
 	}
 	got, warnings, err = loadZaino(t, "[service]\n[grpc_settings]\n[storage]\n[zsidecar]\nhttp = \"127.0.0.1:1\"\n",
-		"ZAINO_VALIDATOR_SETTINGS__VALIDATOR_COOKIE_PATH=/c", "ZAINO_Network=Mainnet", "ZAINO_DONATION_ADDRESS=")
+		"ZAINO_VALIDATOR_SETTINGS__VALIDATOR_COOKIE_PATH=/c", "zaino_Network=Mainnet", "ZAINO_DONATION_ADDRESS=")
 	want := zainoDefaults()
 	want.ZebraCookie, want.ZebraUser, want.ZebraPassword = "/c", "", ""
 	want.Network, want.HTTP = "main", "127.0.0.1:1"
@@ -191,5 +191,32 @@ func TestExplain(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("not explained: %v", want)
+	}
+}
+
+// What is explained can be used as our table of a file: of the ways of authentication it holds the one in force, and switches as words.
+func TestExplainedIsTOML(t *testing.T) {
+	t.Parallel()
+	src := Sources{CacheDir: "/cache", Zaino: true, Env: []string{"ZAINO_VALIDATOR_SETTINGS__VALIDATOR_COOKIE_PATH=/c", "ZSIDECAR_STRICT_BIND=1"}}
+	values, _, err := Explain(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "[zsidecar]\n"
+	for _, v := range values {
+		if v.Value != "" {
+			text += v.Key + " = " + v.TOML() + "\n"
+		}
+		if v.Key == "zebra_user" && (v.Value != "" || v.Source != "default of Zaino's validator_settings.validator_user, not in force") {
+			t.Errorf("the user that the cookie replaces: %+v", v)
+		}
+	}
+	want, _, err := Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, warnings, err := Load(Sources{File: write(t, "own.toml", text)})
+	if err != nil || warnings != nil || got != want {
+		t.Errorf("got %+v, %q, %v\nwant %+v\nfrom %s", got, warnings, err, want, text)
 	}
 }
