@@ -3,16 +3,22 @@ package zebrarpc
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // maxCookie bounds what is read of a cookie file; Zebra's has 55 bytes.
 const maxCookie = 4 << 10
+
+// cookieUser is the user name in Zebra's cookie.
+const cookieUser = "__cookie__"
 
 // credentials are the request headers for one state of the authentication. They are never changed once made, so that requests can
 // share them.
@@ -55,7 +61,7 @@ func (n *authenticator) get() (*credentials, error) {
 	}
 	c, err := n.reload(nil)
 	if err != nil {
-		return nil, &Error{Class: Passing, Err: err, Hint: "Zebra writes this file when its RPC starts"}
+		return nil, &Error{Class: Passing, Err: err, Hint: cookieHint(err)}
 	}
 	return c, nil
 }
@@ -79,13 +85,28 @@ func (n *authenticator) reload(refused *credentials) (*credentials, error) {
 		return refused, nil
 	}
 	user, password, found := bytes.Cut(cookie, []byte{':'})
-	if !found {
-		return refused, fmt.Errorf("cookie file %s holds no user:password line", n.auth.CookieFile)
+	switch {
+	case found:
+	case bytes.HasPrefix([]byte(cookieUser), cookie):
+		return refused, fmt.Errorf("cookie file %s ends before the password", n.auth.CookieFile)
+	default: // the password alone, which Zaino takes too
+		user, password = []byte(cookieUser), cookie
 	}
 	c := newCredentials(string(user), string(password))
 	n.cookie = cookie
 	n.current.Store(c)
 	return c, nil
+}
+
+// cookieHint says what to do about a cookie that cannot be used yet.
+func cookieHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("Zebra lets its own user alone read it: let the user of this process, %d, read it too", os.Getuid())
+	case errors.Is(err, syscall.EISDIR):
+		return "give the path of the file .cookie in it"
+	}
+	return "Zebra writes this file when its RPC starts"
 }
 
 func readCookie(path string) ([]byte, error) {

@@ -3,10 +3,13 @@ package zebrarpc
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -18,6 +21,8 @@ func TestAuthHeader(t *testing.T) {
 	t.Parallel()
 	file := cookieFile(t)
 	writeCookie(t, file, "__cookie__:c29tZQ==\n")
+	bare := cookieFile(t)
+	writeCookie(t, bare, " c29tZQ==\n")
 	for _, test := range []struct {
 		name string
 		auth Auth
@@ -26,6 +31,7 @@ func TestAuthHeader(t *testing.T) {
 		{"none", Auth{}, ""},
 		{"user", Auth{User: "alice", Password: "pass:word"}, "alice:pass:word"},
 		{"cookie", Auth{CookieFile: file}, "__cookie__:c29tZQ=="},
+		{"password of the cookie alone", Auth{CookieFile: bare}, "__cookie__:c29tZQ=="},
 	} {
 		var got []string
 		c := fakeClient(t, Options{Auth: test.auth}, func(q question) (*http.Response, error) {
@@ -85,12 +91,27 @@ func TestCookieNotThereYet(t *testing.T) {
 	writeCookie(t, file, "")
 	_, err = c.BlockHash(t.Context(), 0)
 	wantError(t, err, Passing, head+"cookie file "+file+" is empty"+tail, chain.ErrUnavailable)
-	writeCookie(t, file, "no cookie")
+	writeCookie(t, file, "__cook")
 	_, err = c.BlockHash(t.Context(), 0)
-	wantError(t, err, Passing, head+"cookie file "+file+" holds no user:password line"+tail, chain.ErrUnavailable)
+	wantError(t, err, Passing, head+"cookie file "+file+" ends before the password"+tail, chain.ErrUnavailable)
 	writeCookie(t, file, "a:b")
 	if _, err = c.BlockHash(t.Context(), 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// What stands in the way of a cookie, and what to do about it.
+func TestCookieHint(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := fakeClient(t, Options{Auth: Auth{CookieFile: dir}}, func(q question) (*http.Response, error) { return q.result("1") })
+	_, err := c.BlockHash(t.Context(), 0)
+	wantError(t, err, Passing, "getblockhash height 0 from "+fakeURL+": read the cookie: read "+dir+": is a directory; "+
+		"give the path of the file .cookie in it", chain.ErrUnavailable)
+	// Root, who may run the tests, can read every file.
+	want := fmt.Sprintf("Zebra lets its own user alone read it: let the user of this process, %d, read it too", os.Getuid())
+	if got := cookieHint(fmt.Errorf("read the cookie: %w", &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES})); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
