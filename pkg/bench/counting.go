@@ -11,6 +11,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -252,6 +253,9 @@ func statusOf(trailers *http2.MetaHeadersFrame) error {
 			code = field.Value
 		case "grpc-message":
 			message = field.Value
+			if text, err := url.PathUnescape(message); err == nil { // gRPC escapes as URLs do
+				message = text
+			}
 		}
 	}
 	n, err := strconv.ParseUint(code, 10, 32)
