@@ -148,6 +148,7 @@ func (r *run) load(ctx context.Context, t *target, l load, askers []asker) (roun
 		sum.bytes += part.bytes
 		sum.times = append(sum.times, part.times...)
 		sum.firsts = append(sum.firsts, part.firsts...)
+		sum.fresh = append(sum.fresh, part.fresh...)
 	}
 	if err := firstError(errs); err != nil {
 		return sum, err
@@ -195,6 +196,9 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 	}
 	if cut {
 		return false, nil
+	}
+	if !q.passing && t.known[q.key] == nil {
+		sum.fresh = append(sum.fresh, answered{q, got})
 	}
 	sum.calls++
 	sum.times = append(sum.times, took)

@@ -184,6 +184,9 @@ type record struct {
 // round measures one round at one target. It fails only when ctx has ended.
 func (r *run) round(ctx context.Context, c testCase, record *record, warmUp bool) error {
 	got, meter, err := r.metered(ctx, c, record.target)
+	if err == nil {
+		err = r.learn(ctx, record.Scenario, record.Case, record.target, got.fresh)
+	}
 	if err := r.judge(ctx, record, err); err != nil || record.failed {
 		return err
 	}

@@ -11,10 +11,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// known is the answer of a target that was looked at message by message: what it answers later has to be the same bytes.
+// known is the first answer of a target to a question: what it answers later has to be the same bytes.
 type known struct {
 	Answer
-	digests []uint64 // of the messages in canonical form
+	digests []uint64 // of the messages in canonical form; nil when there are none, or they were only counted so far
+	looked  bool     // at every message
+}
+
+// answered is a question with an answer that came whole and right as far as the client looked.
+type answered struct {
+	question *question
+	answer   Answer
 }
 
 // verifyAtOnce is how many questions are on their way at once while answers are looked at.
@@ -23,7 +30,7 @@ const verifyAtOnce = 8
 // verify asks a target each question that it was not asked before, looks at every message, and compares with the answers of the targets
 // that were asked earlier. It fails with the first thing that is wrong.
 func (r *run) verify(ctx context.Context, scenario, name string, t *target, questions []*question) error {
-	pending := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return t.known[q.key()] != nil })
+	pending := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return t.known[q.key] != nil })
 	for part := range slices.Chunk(pending, verifyAtOnce) {
 		got, errs := make([]*known, len(part)), make([]error, len(part))
 		var asking sync.WaitGroup
@@ -38,7 +45,7 @@ func (r *run) verify(ctx context.Context, scenario, name string, t *target, ques
 			if err := r.compare(ctx, scenario, name, t, q, got[i]); err != nil {
 				return err
 			}
-			t.known[q.key()] = got[i]
+			t.known[q.key] = got[i]
 		}
 	}
 	return nil
@@ -46,7 +53,7 @@ func (r *run) verify(ctx context.Context, scenario, name string, t *target, ques
 
 // look asks once and looks at every message.
 func (r *run) look(ctx context.Context, t *target, q *question) (*known, error) {
-	k := &known{}
+	k := &known{looked: true}
 	check := q.checker()
 	var err error
 	k.Answer, err = decodingClient{t.conn}.ask(ctx, q, func(m proto.Message) error {
@@ -71,18 +78,57 @@ func (q *question) checkCount(a Answer) error {
 	return nil
 }
 
+// learn keeps the answers of a round to questions that were never asked before, and compares them with those of the other targets.
+func (r *run) learn(ctx context.Context, scenario, name string, t *target, answers []answered) error {
+	for _, a := range answers {
+		q := a.question
+		if t.known[q.key] != nil { // it came twice in the round
+			if err := r.expect(ctx, t, q, a.answer); err != nil {
+				return err
+			}
+			continue
+		}
+		k := &known{Answer: a.answer}
+		t.known[q.key] = k
+		if err := r.compare(ctx, scenario, name, t, q, k); err != nil {
+			delete(t.known, q.key) // nobody is held against it
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAgain asks for the messages of an answer that were only counted.
+func (r *run) lookAgain(ctx context.Context, t *target, q *question, k *known) error {
+	if k.looked {
+		return nil
+	}
+	again, err := r.look(ctx, t, q)
+	if err != nil {
+		return err
+	}
+	if again.Sum != k.Sum || again.Bytes != k.Bytes {
+		return r.expect(ctx, t, q, again.Answer)
+	}
+	*k = *again
+	return nil
+}
+
 // compare holds an answer against that of the first target that gave one.
 func (r *run) compare(ctx context.Context, scenario, name string, t *target, q *question, k *known) error {
 	if q.passing {
 		return nil
 	}
 	for _, other := range r.targets {
-		first := other.known[q.key()]
+		first := other.known[q.key]
 		if first == nil || other == t {
 			continue
 		}
 		if first.Sum == k.Sum && first.Bytes == k.Bytes {
 			return nil
+		}
+		if err := errors.Join(r.lookAgain(ctx, t, q, k), r.lookAgain(ctx, other, q, first)); err != nil {
+			return err
 		}
 		if slices.Equal(first.digests, k.digests) {
 			r.note(Fault{Scenario: scenario, Case: name, Target: t.options.Name, Text: fmt.Sprintf(
@@ -157,7 +203,7 @@ func (r *run) expect(ctx context.Context, t *target, q *question, a Answer) erro
 	if err := q.checkCount(a); err != nil || q.passing {
 		return err
 	}
-	k := t.known[q.key()]
+	k := t.known[q.key]
 	if k == nil || k.Sum == a.Sum && k.Bytes == a.Bytes {
 		return nil
 	}

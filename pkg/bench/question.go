@@ -18,6 +18,7 @@ type question struct {
 	request proto.Message
 	encoded []byte // the request
 	text    string // which, in words: "GetBlockRange 1 to 100"
+	key     string // names it among all
 	count   int64  // messages that have to come; below 0: any number
 	blocks  bool   // the messages are blocks
 	atTip   bool   // the answer may change with the tip
@@ -26,9 +27,6 @@ type question struct {
 }
 
 func (q *question) String() string { return q.text }
-
-// key names the question among all.
-func (q *question) key() string { return q.method.name + "\x00" + string(q.encoded) }
 
 // ask makes a question. The checker makes, for each call, what looks at its messages one by one.
 func newQuestion(method, text string, request proto.Message, checker func() func(proto.Message) error) *question {
@@ -40,6 +38,7 @@ func newQuestion(method, text string, request proto.Message, checker func() func
 		text = " " + text
 	}
 	q := &question{method: methodNamed(method), request: request, encoded: encoded, text: method + text, count: 1, checker: checker}
+	q.key = method + "\x00" + string(encoded)
 	if q.method.stream {
 		q.count = -1
 	}

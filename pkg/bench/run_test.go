@@ -170,6 +170,12 @@ func TestWrongServers(t *testing.T) {
 			}
 			return editBlock(t, m, func(b *walletrpc.CompactBlock) { b.Time++ }), nil
 		}},
+		{"other bytes of the whole chain", "sync", "message 3 differs from that at right: time is", func(_ string, n int, m []byte) ([][]byte, error) {
+			if n != 3 {
+				return [][]byte{m}, nil
+			}
+			return editBlock(t, m, func(b *walletrpc.CompactBlock) { b.Time++ }), nil
+		}},
 		{"no metadata", "ranges", "has no chainMetadata", func(_ string, n int, m []byte) ([][]byte, error) {
 			if n != 3 {
 				return [][]byte{m}, nil
@@ -210,6 +216,9 @@ func TestWrongServers(t *testing.T) {
 			result := mustRun(t, o)
 			if !slices.ContainsFunc(result.Faults, func(f Fault) bool { return strings.Contains(f.Text, tt.want) }) {
 				t.Errorf("no fault says %q: %+v", tt.want, result.Faults)
+			}
+			if tt.scenario != "latency" && len(result.Faults) != 2 { // one for each client
+				t.Errorf("%d faults: %+v", len(result.Faults), result.Faults)
 			}
 			if slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Target != "wrong" }) {
 				t.Errorf("a fault is not of the wrong one: %+v", result.Faults)

@@ -99,4 +99,5 @@ type round struct {
 	times                []time.Duration // of the single calls; nil: not timed
 	firsts               []time.Duration // from each call to its first message; nil: not timed
 	values               map[Metric]float64
+	fresh                []answered // to questions that were not among those of the case: they are compared when the round is over
 }
