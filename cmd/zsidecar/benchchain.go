@@ -49,7 +49,7 @@ func (p *program) benchChainCommand() *cobra.Command {
 		if err := o.Check(); err != nil {
 			return usage(cmd, err)
 		}
-		log, screen := p.logging(config.Config{})
+		log, screen := p.logging(config.Config{}, p.stderr)
 		o.Out = p.stdout
 		note, stop := showProgress(cmd.Context(), log, screen, "computing the chain's hashes")
 		defer stop()

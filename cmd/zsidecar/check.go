@@ -119,7 +119,7 @@ func (p *program) check(cmd *cobra.Command, f checkFlags) error {
 // look checks or repairs.
 func (p *program) look(cmd *cobra.Command, cfg config.Config, f checkFlags) (index.Report, error) {
 	compare := f.all || cmd.Flags().Changed("zebra") || cmd.Flags().Changed("sample") || f.seed != 0
-	log, screen := p.logging(cfg)
+	log, screen := p.logging(cfg, p.stderr)
 	o := index.CheckOptions{Sample: f.sample, All: f.all, Seed: cmp.Or(f.seed, 1+rand.Uint64N(1<<32))}
 	var node index.BestChain
 	if compare || f.repair {

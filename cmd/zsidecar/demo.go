@@ -40,7 +40,7 @@ func (p *program) demoCommand() *cobra.Command {
 		if !cmd.Flags().Changed("log-level") {
 			cfg.LogLevel = demo.LogLevel
 		}
-		log, screen := p.logging(cfg)
+		log, screen := p.logging(cfg, p.stderr)
 		out := p.stdout
 		if screen != nil {
 			out = screen.Writer(p.stdout)

@@ -165,11 +165,11 @@ func TestDemoStays(t *testing.T) {
 	}
 }
 
-// An interrupted demo says so, and leaves nothing behind.
+// An interrupted demo says so, and leaves nothing behind. As zainod too only start has its log on standard output.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
-	cmd := command(t, "demo", "--grpc", "127.0.0.1:0", "--http", "off")
+	cmd := zainod(t, "demo", "--grpc", "127.0.0.1:0", "--http", "off", "--log-level", "info")
 	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
 	var stdout, stderr safeBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -179,8 +179,11 @@ func TestDemoInterrupted(t *testing.T) {
 	r := &running{t: t, cmd: cmd, stderr: &stderr}
 	r.await("answers", func() bool { return strings.Contains(stdout.String(), "First answer ") })
 	cmd.Process.Signal(syscall.SIGINT)
-	if code, _ := r.wait(); code != 1 || stderr.String() != "zsidecar: interrupted before the end\n" {
+	if code, _ := r.wait(); code != 1 || !strings.HasSuffix(stderr.String(), "\nError: interrupted before the end\n") {
 		t.Errorf("got %d %s", code, stderr.String())
+	}
+	if !strings.Contains(stderr.String(), "level=INFO") || strings.Contains(stdout.String(), "level=INFO") {
+		t.Errorf("stdout:\n%s\nstderr:\n%s", stdout.String(), stderr.String())
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("the demo left %v behind, %v", left, err)

@@ -42,7 +42,7 @@ func (p *program) startCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		log, screen := p.logging(cfg)
+		log, screen := p.logging(cfg, p.startLog())
 		for _, w := range warnings {
 			log.Warn(w)
 		}
@@ -72,11 +72,7 @@ func (p *program) sidecarOptions(cfg config.Config, log *slog.Logger, screen *pr
 }
 
 // logging returns the logger, and the screen when the log goes to a terminal: then lines and the progress bar share it.
-func (p *program) logging(cfg config.Config) (*slog.Logger, *progress.Screen) {
-	out := p.stderr
-	if p.zaino() {
-		out = p.zainoLog()
-	}
+func (p *program) logging(cfg config.Config, out io.Writer) (*slog.Logger, *progress.Screen) {
 	screen := terminalScreen(out)
 	if screen != nil {
 		out = screen.Writer(out)

@@ -52,9 +52,9 @@ func firstFile(paths []string) string {
 	return ""
 }
 
-// zainoLog is where Zaino's log goes: standard output, but for the form that is a tree.
-func (p *program) zainoLog() io.Writer {
-	if strings.EqualFold(lookup(p.env, "ZAINOLOG_FORMAT"), "tree") {
+// startLog is where the log of a server goes: as zainod where Zaino's goes, which is standard output but for the form that is a tree.
+func (p *program) startLog() io.Writer {
+	if !p.zaino() || strings.EqualFold(lookup(p.env, "ZAINOLOG_FORMAT"), "tree") {
 		return p.stderr
 	}
 	return p.stdout
