@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -36,11 +37,16 @@ type fakeServer struct {
 	node   *node
 	height atomic.Uint32 // what it has built
 	live   bool          // it goes on with the node
+
+	mu   sync.Mutex // guards what a slow one has
+	tip  *walletrpc.CompactBlock
+	read time.Time
 }
 
 // servers in the test's own process follow the node. Kinds: "good"; "late" never serves a new block; "strange" serves a tip that the node
 // does not have; "unlinked" blocks name another parent; "mixing" ranges take each block as the node has it then; "orphan" goes on giving
-// blocks that the node no longer has; "forgetful" leaves one transaction of the mempool out; "double" streams one twice.
+// blocks that the node no longer has; "forgetful" leaves one transaction of the mempool out; "double" streams one twice; "slow"
+// looks at the node twice a second, and goes on serving the tip that it saw.
 func startFake(t *testing.T, how string, n *zebratest.Node) TargetOptions {
 	t.Helper()
 	asker, err := newNode(NodeOptions{URL: n.URL()}, false)
@@ -185,6 +191,10 @@ func (f *fakeServer) GetLatestBlock(ctx context.Context, _ *walletrpc.ChainSpec)
 	if height == 0 {
 		return nil, status.Error(codes.Unavailable, "nothing yet")
 	}
+	if f.how == "slow" {
+		b, err := f.slowTip(ctx)
+		return &walletrpc.BlockID{Height: b.GetHeight(), Hash: b.GetHash()}, err
+	}
 	if f.live && f.how != "late" {
 		tip, err := f.node.tip(ctx)
 		if err != nil {
@@ -199,8 +209,25 @@ func (f *fakeServer) GetLatestBlock(ctx context.Context, _ *walletrpc.ChainSpec)
 	return &walletrpc.BlockID{Height: b.Height, Hash: b.Hash}, nil
 }
 
+func (f *fakeServer) slowTip(ctx context.Context) (*walletrpc.CompactBlock, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.read) < 500*time.Millisecond {
+		return f.tip, nil
+	}
+	tip, err := f.node.tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.tip, err = f.block(ctx, tip.height)
+	f.read = time.Now()
+	return f.tip, err
+}
+
 func (f *fakeServer) GetBlock(ctx context.Context, id *walletrpc.BlockID) (*walletrpc.CompactBlock, error) {
 	switch {
+	case len(id.Hash) == 0 && f.how == "slow":
+		return f.slowTip(ctx)
 	case len(id.Hash) == 0:
 		return f.block(ctx, uint32(id.Height))
 	case f.how == "orphan":

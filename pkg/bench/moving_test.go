@@ -23,6 +23,8 @@ func TestMovingChain(t *testing.T) {
 		{"late", "reorg", "", 0},                   // nor is a new height missed
 		{"mixing", "reorg", "mixes two chains", 2}, // the last block alone is replaced in a reorg of depth 1,
 		{"orphan", "reorg", "gives the orphaned block", 3},
+		{"slow", "reorg", "", 0}, // it is still on the branch of another target's round when its own begins
+		{"slow", "tip", "", 0},
 		{"good", "mempool", "", 0},
 		{"forgetful", "mempool", "which are not the 10 that the node has besides", 1},
 		{"double", "mempool", "twice", 1},
@@ -35,8 +37,12 @@ func TestMovingChain(t *testing.T) {
 				patience = time.Second
 			}
 			before := n.Chain().Tip()
+			targets := []TargetOptions{startFake(t, tt.how, n)}
+			if tt.how == "slow" {
+				targets = append(targets, startFake(t, "good", n))
+			}
 			result, err := Run(t.Context(), Options{
-				Targets: []TargetOptions{startFake(t, tt.how, n)}, Node: NodeOptions{URL: n.URL()}, Mempool: 20,
+				Targets: targets, Node: NodeOptions{URL: n.URL()}, Mempool: 20,
 				Scenarios: []string{tt.scenario}, Rounds: 1, RoundTime: time.Millisecond, Patience: patience,
 			})
 			if err != nil {

@@ -49,6 +49,9 @@ type branch struct {
 	known     map[string]bool // hashes of all blocks that may be served meanwhile
 }
 
+// lacks tells of a tip that is on neither branch.
+func (b branch) lacks(served blockRef) bool { return !b.known[served.hash] }
+
 func (r *run) measureReorg(ctx context.Context, t *target, depth uint32) (got round, err error) {
 	tip, err := r.node.tip(ctx)
 	if err != nil {
@@ -70,7 +73,7 @@ func (r *run) measureReorg(ctx context.Context, t *target, depth uint32) (got ro
 		}
 		err = errors.Join(err, r.node.call(ctx, nil, "invalidateblock", b.otherRoot))
 	}()
-	if _, err := r.awaitServed(ctx, t, b.other, b.known); err != nil {
+	if _, err := r.awaitServed(ctx, t, b.other, b.lacks); err != nil {
 		return got, err
 	}
 	streams, err := t.openRanges(ctx, b.other.height)
@@ -86,7 +89,7 @@ func (r *run) measureReorg(ctx context.Context, t *target, depth uint32) (got ro
 	}
 	back = true
 	moved := time.Now()
-	if _, err := r.awaitServed(ctx, t, b.tip, b.known); err != nil {
+	if _, err := r.awaitServed(ctx, t, b.tip, b.lacks); err != nil {
 		return got, err
 	}
 	got.times = []time.Duration{time.Since(moved)}

@@ -45,7 +45,7 @@ func (r *run) measureTip(ctx context.Context, t *target) (got round, err error) 
 			return got, err
 		}
 		block := blockRef{height: tip.height + 1, hash: hashes[0], prev: tip.hash}
-		served, err := r.awaitServed(ctx, t, block, nil)
+		served, err := r.awaitServed(ctx, t, block, func(served blockRef) bool { return served.height >= block.height })
 		got.times = append(got.times, time.Since(mined))
 		if err == nil && served.prev != block.prev {
 			err = fmt.Errorf("block %d names %s as the one before it, and the tip was %s", block.height, served.prev, block.prev)
@@ -73,9 +73,9 @@ func offBeat(ctx context.Context) error {
 	}
 }
 
-// awaitServed waits until the target serves a block of the node as its tip. Meanwhile it may serve blocks of a lower height, or of the
-// hashes in among; any other is wrong.
-func (r *run) awaitServed(ctx context.Context, t *target, want blockRef, among map[string]bool) (served blockRef, err error) {
+// awaitServed waits until the target serves a block of the node as its tip. wrong tells of another tip that it may not serve meanwhile;
+// nil: it may serve any, since it may not have followed yet what the node did before.
+func (r *run) awaitServed(ctx context.Context, t *target, want blockRef, wrong func(served blockRef) bool) (served blockRef, err error) {
 	wallet := walletrpc.NewCompactTxStreamerClient(t.conn)
 	var last error
 	err = poll(ctx, r.options.Patience, func() (bool, error) {
@@ -87,7 +87,7 @@ func (r *run) awaitServed(ctx context.Context, t *target, want blockRef, among m
 		if served.hash == want.hash {
 			return true, nil
 		}
-		if served.height >= want.height && among == nil || among != nil && !among[served.hash] {
+		if wrong != nil && wrong(served) {
 			return false, fmt.Errorf("it serves %s at height %d, which the node does not have: the node has %s at %d",
 				served.hash, served.height, want.hash, want.height)
 		}
