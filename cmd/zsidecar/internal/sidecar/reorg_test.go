@@ -47,7 +47,7 @@ func threePositions(t *testing.T, blocks, inFlight int, test func(t *testing.T, 
 				heal = n.Fault(zebratest.Fault{Method: "getblock", Where: zebratest.AtHeight(stuck), Raw: zebratest.FlipMerkleRoot})
 			}
 			s, end := run(t, settings(t, func(c *config.Config) {
-				c.Zebra, c.NoIndex, c.SealDepth, c.SegmentBlocks = n.URL(), p == withoutIndex, uint32(blocks)-20, 16
+				c.Zebra, c.NoIndex, c.SealDepth, c.SegmentBlocks = n.URL(), p == withoutIndex, uint32(blocks)-20, 8
 				c.InFlight = inFlight
 			}))
 			await(t, "the index is as far as it shall be", func() bool {

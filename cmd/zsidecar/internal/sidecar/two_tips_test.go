@@ -26,7 +26,7 @@ func freezeTip(n *zebratest.Node) (thaw func()) {
 
 // While the node names a tip that is no longer of its chain, every method goes by that tip or says ABORTED.
 func TestTwoTips(t *testing.T) {
-	const blocks, depth = 60, 3
+	const blocks, depth = 30, 3
 	for name, more := range map[string]int{"longer": depth + 2, "equal": depth, "shorter": depth - 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
