@@ -227,6 +227,7 @@ func parseTex(network Network, text, lower string) (TransparentAddress, error) {
 const (
 	bech32Digits   = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 	bech32mResidue = 0x2bc830a3
+	bech32Residue1 = 1 // of the older form, BIP 173
 	bech32Checksum = 6 // digits
 )
 
@@ -236,6 +237,26 @@ func decodeBech32m(prefix, data string) (hash [20]byte, err error) {
 	if len(data) != digits+bech32Checksum {
 		return hash, errTexContents
 	}
+	switch residue, ok := bech32Residue(prefix, data); {
+	case !ok:
+		return hash, errNotAddress
+	case residue != bech32mResidue:
+		return hash, errChecksum
+	}
+	var bitBuffer uint64
+	for i := range digits {
+		bitBuffer = bitBuffer<<5 | uint64(strings.IndexByte(bech32Digits, data[i]))
+		if i%8 == 7 { // 40 bits are 5 bytes
+			for j := range 5 {
+				hash[i/8*5+j] = byte(bitBuffer >> (8 * (4 - j)))
+			}
+		}
+	}
+	return hash, nil
+}
+
+// bech32Residue is what the checksum comes to: a constant of its form when it is right. ok is false when something else than digits is there.
+func bech32Residue(prefix, data string) (residue bech32Sum, ok bool) {
 	sum := bech32Sum(1)
 	for i := range len(prefix) {
 		sum = sum.add(uint32(prefix[i] >> 5))
@@ -244,27 +265,14 @@ func decodeBech32m(prefix, data string) (hash [20]byte, err error) {
 	for i := range len(prefix) {
 		sum = sum.add(uint32(prefix[i] & 31))
 	}
-	var bitBuffer uint64
 	for i := range len(data) {
 		digit := strings.IndexByte(bech32Digits, data[i])
 		if digit < 0 {
-			return hash, errNotAddress
+			return 0, false
 		}
 		sum = sum.add(uint32(digit))
-		if i >= digits {
-			continue
-		}
-		bitBuffer = bitBuffer<<5 | uint64(digit)
-		if i%8 == 7 { // 40 bits are 5 bytes
-			for j := range 5 {
-				hash[i/8*5+j] = byte(bitBuffer >> (8 * (4 - j)))
-			}
-		}
 	}
-	if sum != bech32mResidue {
-		return hash, errChecksum
-	}
-	return hash, nil
+	return sum, true
 }
 
 // bech32Sum is the checksum of BIP 173, a polynomial over GF(32) with 6 coefficients of 5 bits.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
 // Kind is the TOML type of a setting.
@@ -114,7 +116,7 @@ func walletKeys() []Key {
 			set: func(c *Config, s string) (err error) { c.ChainName, err = parseWord(s, 32); return err }},
 		{Name: "donation_address", Arg: "ADDRESS", HasFlag: true,
 			Doc: "address told to wallets as the operator's donation address",
-			set: func(c *Config, s string) (err error) { c.DonationAddress, err = parseWord(s, 512); return err }},
+			set: func(c *Config, s string) (err error) { c.DonationAddress, err = parseAddress(s); return err }},
 		{Name: "getblock_pools", Default: "all",
 			Doc: "what GetBlock shows: `all` pools, or `shielded` as Zaino 0.10 does",
 			set: func(c *Config, s string) (err error) {
@@ -279,6 +281,20 @@ func parseNumber[T int | uint32 | uint64](s string, low, high uint64) (T, error)
 		return 0, fmt.Errorf("must be a whole number from %d to %d", low, high)
 	}
 	return T(n), nil
+}
+
+// parseAddress takes a Zcash address, since nobody would notice that a wrong one gets no donations. Empty means none.
+func parseAddress(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	if _, err := parseWord(s, 512); err != nil {
+		return "", err
+	}
+	if err := chain.CheckAddress(s); err != nil {
+		return "", fmt.Errorf("must be a Zcash address: %w", err)
+	}
+	return s, nil
 }
 
 // parseWord takes printable ASCII without spaces, since the text is sent to every wallet.

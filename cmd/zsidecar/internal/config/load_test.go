@@ -116,7 +116,7 @@ data_dir = "/d"
 no_index = true
 network = "regtest"
 chain_name = "regtest"
-donation_address = "u1abc"
+donation_address = "t1Hsc1LR8yKnbbe3twRp88p6vFfC5t7DLbs"
 getblock_pools = "shielded"
 max_unary_reply_bytes = 1048576
 ping_very_insecure = true
@@ -129,7 +129,7 @@ log_level = "debug"
 `
 	want := Config{
 		Zebra: "https://zebra.example:443", ZebraUser: "u", ZebraPasswordFile: password, ZebraPassword: "from the file", ZebraIndexer: "zebra.example:8230",
-		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, Pprof: "localhost:6060", JSONRPC: "127.0.0.1:8237", JSONRPCCookieDir: "/jc", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "u1abc",
+		GRPC: "0.0.0.0:9067", TLSCert: "/c.pem", TLSKey: "/k.pem", StrictBind: true, Pprof: "localhost:6060", JSONRPC: "127.0.0.1:8237", JSONRPCCookieDir: "/jc", DataDir: "/d", NoIndex: true, Network: "regtest", ChainName: "regtest", DonationAddress: "t1Hsc1LR8yKnbbe3twRp88p6vFfC5t7DLbs",
 		GetBlockPools: "shielded", MaxUnaryReplyBytes: 1 << 20, Ping: true, InFlight: 48, SealDepth: 50, SegmentBlocks: 16, LogFormat: "json", LogLevel: slog.LevelDebug,
 	}
 	got, warnings, err := load(t, toml, nil)
@@ -173,7 +173,7 @@ func TestZainoSettings(t *testing.T) {
 network = "Regtest"
 metrics_endpoint = "0.0.0.0:9998"
 ephemeral_finalised_state = true
-donation_address = "u1x"
+donation_address = "tmJymvcUCn1ctbghvTJpXBwHiMEB8P6wxNV"
 [validator_settings]
 validator_grpc_listen_address = "127.0.0.1:18230"
 validator_user = "zebra"
@@ -187,7 +187,7 @@ size = 128
 	}
 	want := Config{
 		Zebra: "http://127.0.0.1:8232", ZebraUser: "zebra", ZebraPassword: "zebra", ZebraIndexer: "127.0.0.1:18230", GRPC: "127.0.0.1:8137", HTTP: "0.0.0.0:9998",
-		DataDir: "/app/data/zsidecar", NoIndex: true, Network: "regtest", DonationAddress: "u1x",
+		DataDir: "/app/data/zsidecar", NoIndex: true, Network: "regtest", DonationAddress: "tmJymvcUCn1ctbghvTJpXBwHiMEB8P6wxNV",
 		GetBlockPools: "all", MaxUnaryReplyBytes: 64 << 20, InFlight: 16, SealDepth: 1100, SegmentBlocks: 2048, MinFreeBytes: 1 << 30, LogFormat: "text",
 	}
 	if got != want {
