@@ -38,15 +38,14 @@ type fakeServer struct {
 	height atomic.Uint32 // what it has built
 	live   bool          // it goes on with the node
 
-	mu   sync.Mutex // guards what a slow one has
-	tip  *walletrpc.CompactBlock
-	read time.Time
+	mu  sync.Mutex // guards tip, which a slow one serves
+	tip *walletrpc.CompactBlock
 }
 
 // servers in the test's own process follow the node. Kinds: "good"; "late" never serves a new block; "strange" serves a tip that the node
 // does not have; "unlinked" blocks name another parent; "mixing" ranges take each block as the node has it then; "orphan" goes on giving
 // blocks that the node no longer has; "forgetful" leaves one transaction of the mempool out; "double" streams one twice; "slow"
-// looks at the node twice a second, and goes on serving the tip that it saw.
+// looks at the node three times a second.
 func startFake(t *testing.T, how string, n *zebratest.Node) TargetOptions {
 	t.Helper()
 	asker, err := newNode(NodeOptions{URL: n.URL()}, false)
@@ -63,7 +62,15 @@ func startFake(t *testing.T, how string, n *zebratest.Node) TargetOptions {
 	walletrpc.RegisterCompactTxStreamerServer(s, f)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Stop(); <-served; asker.close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	var looking sync.WaitGroup
+	if how == "slow" {
+		looking.Go(func() { f.lookSlowly(ctx) })
+		if err := poll(t.Context(), time.Minute, func() (bool, error) { _, err := f.slowTip(); return err == nil, nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { s.Stop(); <-served; cancel(); looking.Wait(); asker.close() })
 	return TargetOptions{Name: how, Address: l.Addr().String()}
 }
 
@@ -192,7 +199,7 @@ func (f *fakeServer) GetLatestBlock(ctx context.Context, _ *walletrpc.ChainSpec)
 		return nil, status.Error(codes.Unavailable, "nothing yet")
 	}
 	if f.how == "slow" {
-		b, err := f.slowTip(ctx)
+		b, err := f.slowTip()
 		return &walletrpc.BlockID{Height: b.GetHeight(), Hash: b.GetHash()}, err
 	}
 	if f.live && f.how != "late" {
@@ -209,25 +216,36 @@ func (f *fakeServer) GetLatestBlock(ctx context.Context, _ *walletrpc.ChainSpec)
 	return &walletrpc.BlockID{Height: b.Height, Hash: b.Hash}, nil
 }
 
-func (f *fakeServer) slowTip(ctx context.Context) (*walletrpc.CompactBlock, error) {
+func (f *fakeServer) slowTip() (*walletrpc.CompactBlock, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.read) < 500*time.Millisecond {
-		return f.tip, nil
+	if f.tip == nil {
+		return nil, status.Error(codes.Unavailable, "nothing yet")
 	}
-	tip, err := f.node.tip(ctx)
-	if err != nil {
-		return nil, err
+	return f.tip, nil
+}
+
+// lookSlowly reads the node's tip now and then, until ctx ends.
+func (f *fakeServer) lookSlowly(ctx context.Context) {
+	for ctx.Err() == nil {
+		if tip, err := f.node.tip(ctx); err == nil {
+			if b, err := f.block(ctx, tip.height); err == nil {
+				f.mu.Lock()
+				f.tip = b
+				f.mu.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(300 * time.Millisecond):
+		}
 	}
-	f.tip, err = f.block(ctx, tip.height)
-	f.read = time.Now()
-	return f.tip, err
 }
 
 func (f *fakeServer) GetBlock(ctx context.Context, id *walletrpc.BlockID) (*walletrpc.CompactBlock, error) {
 	switch {
 	case len(id.Hash) == 0 && f.how == "slow":
-		return f.slowTip(ctx)
+		return f.slowTip()
 	case len(id.Hash) == 0:
 		return f.block(ctx, uint32(id.Height))
 	case f.how == "orphan":
