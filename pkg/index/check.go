@@ -143,7 +143,11 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) (Report, error) {
 	defer s.release(snap)
 	c := newChecker(ctx, o.withDefaults(), (&view{store: s, snap: snap}).read)
 	c.live, c.store = snap, s
-	if err := c.run(); err != nil {
+	err := c.run()
+	if err == nil && snap.cutOff() { // then some of what was compared may have been another chain's
+		err = fmt.Errorf("sealed blocks were cut off meanwhile: %w", chain.ErrReorged)
+	}
+	if err != nil {
 		return Report{}, fmt.Errorf("check the index in use: %w", err)
 	}
 	c.report.Dir, c.report.DiskBytes, c.report.Complete = s.dir, allocatedBytes(s.dir), s.Complete()

@@ -73,6 +73,42 @@ func TestCheckInUse(t *testing.T) {
 	}
 }
 
+// TestCheckOverCut: a check says that sealed blocks were cut off under it, and finds nothing wrong, wherever it was when that happened and
+// whatever has taken their place.
+func TestCheckOverCut(t *testing.T) {
+	t.Parallel()
+	f := newForge()
+	blocks := f.extend(t, nil, 38)
+	other := f.extend(t, blocks[:28], 10) // its segments have the same heights, and stand on the same blocks
+	for at := 1; ; at++ {
+		s := open(t, t.TempDir(), small())
+		build(t, s, newFakeNode(blocks))
+		steps := 0
+		r, err := s.Check(t.Context(), CheckOptions{Progress: func(int64, int64) {
+			if steps++; steps != at {
+				return
+			}
+			if err := s.cut(28); err != nil {
+				t.Error(err)
+			}
+			build(t, s, newFakeNode(other))
+		}})
+		if steps < at {
+			if at < 8 {
+				t.Errorf("a check of %d steps", steps)
+			}
+			return
+		}
+		if !errors.Is(err, chain.ErrReorged) || len(r.Problems) > 0 {
+			t.Errorf("cut at step %d: %v, %v", at, r.Problems, err)
+		}
+		if got := s.Stats().CorruptSegments; got > 0 {
+			t.Errorf("cut at step %d: %d segments count as corrupt", at, got)
+		}
+		expectChain(t, s, other)
+	}
+}
+
 // TestCheckInUseRests: half of the time is the wallets'.
 func TestCheckInUseRests(t *testing.T) {
 	t.Parallel()
