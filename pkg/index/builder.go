@@ -57,11 +57,13 @@ type Builder struct {
 	suspect  bool                 // our tip may be off the node's best chain
 	logged   string               // the last error, so that it is logged once
 	told     map[string]time.Time // when errors were logged, within logAgain
+	changed  <-chan struct{}      // closed when the tip is no longer the one that is followed now; nil: nobody says so
 
 	mu          sync.Mutex
 	progress    Progress
 	meter       meter
 	behindSince time.Time // when the index was first seen behind the node; zero when it is not
+	orphaned    bool      // our tip has left the node's chain, and there is no room to rewind
 }
 
 // NewBuilder returns a Builder; Run does the work.
@@ -189,6 +191,7 @@ func (b *Builder) attempt(ctx context.Context) error {
 	verified, detours := false, 0
 	for {
 		changed := b.node.Changed()
+		b.changed = changed
 		tip, err := b.node.Tip()
 		if err != nil {
 			b.note(StateWaiting, err)
@@ -216,6 +219,9 @@ func (b *Builder) attempt(ctx context.Context) error {
 			if err := b.idle(ctx, tip, changed); err != nil {
 				return err
 			}
+		case errors.Is(err, errTipMoved):
+			b.drop()
+			b.suspect = true
 		case chainMoved(err) && ctx.Err() == nil:
 			// Look for the fork at once, but not for ever if the node contradicts itself.
 			b.suspect = true
@@ -289,6 +295,17 @@ func (b *Builder) watch(ctx context.Context) {
 	}
 }
 
+// setOrphaned notes whether our tip is known to be off the node's chain for as long as there is no room to rewind it.
+func (b *Builder) setOrphaned(orphaned bool) {
+	b.mu.Lock()
+	was := b.orphaned
+	b.orphaned = orphaned
+	b.mu.Unlock()
+	if was != orphaned {
+		b.evaluate()
+	}
+}
+
 // evaluate decides whether the index is complete, and how often the node polls.
 func (b *Builder) evaluate() {
 	b.mu.Lock()
@@ -298,10 +315,12 @@ func (b *Builder) evaluate() {
 	was := b.store.Complete()
 	is := was
 	switch {
+	case err == nil && some && ours == tip:
+		b.behindSince, is = time.Time{}, true
+	case b.orphaned:
+		is = false
 	case err != nil, some && tip.Height < ours.Height:
 		b.behindSince = time.Time{} // nothing says that we are behind
-	case some && ours == tip:
-		b.behindSince, is = time.Time{}, true
 	default:
 		if b.behindSince.IsZero() {
 			b.behindSince = time.Now()

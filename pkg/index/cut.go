@@ -47,6 +47,9 @@ func (s *Store) cutTo(cur *snapshot, keep int) error {
 	s.kept.dropRoots(&b, end.blocks)
 	next := s.state
 	next.sealed, next.top = end, end
+	if err := s.checkSpace(b.bytes); err != nil { // while this is tried again and again, readers go on
+		return err
+	}
 	complete := s.complete.Swap(false)
 	// Readers look at the mark after they have read, so it has to be there before the rows go.
 	markCut(gone, true)

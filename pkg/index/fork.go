@@ -35,7 +35,12 @@ func (b *Builder) rewindToFork(ctx context.Context, tip chain.BlockID) error {
 		return fmt.Errorf("%w: %s holds the chain of genesis %s, and the node has none of its blocks", ErrOtherNetwork, b.store.dir, b.store.net.genesis)
 	}
 	b.log.Info("the node's best chain has changed: rewinding", "from", top.blocks-1, "hash", top.hash, "to", shared-1, "node", tip.Height)
-	if err := b.commit(ctx, func() error { return b.store.rewind(shared) }); err != nil {
+	err = b.commit(ctx, func() error {
+		err := b.store.rewind(shared)
+		b.setOrphaned(NoRoom(err))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	b.recent.reset(b.store.state.top)

@@ -37,6 +37,7 @@ func (b *Builder) sync(ctx context.Context, tip chain.BlockID) error {
 			return err
 		}
 		b.suspect = false
+		b.setOrphaned(false)
 	}
 	b.resume()
 	if from := b.end().blocks; from <= tip.Height {
@@ -229,7 +230,11 @@ func (b *Builder) checkSizes(ctx context.Context, end chainEnd) error {
 	return wrong
 }
 
-// commit does one write of the store, and waits in place while there is no room.
+// errTipMoved says that the node's tip has changed while a commit waited for room: what it was to do may be wrong by now.
+var errTipMoved = errors.New("the node's tip has changed while there was no room")
+
+// commit does one write of the store. While there is no room it waits, in place as long as the node's tip stays. Afterwards it is
+// errTipMoved, unless fetched blocks would be thrown away that nobody asks an incomplete index for.
 func (b *Builder) commit(ctx context.Context, write func() error) error {
 	for {
 		err := write()
@@ -243,9 +248,18 @@ func (b *Builder) commit(ctx context.Context, write func() error) error {
 		}
 		b.note(StatePaused, err)
 		b.logOnce(StatePaused, err)
-		b.wait(ctx, nil, b.o.RetryDisk)
+		changed := b.changed
+		if !b.store.Complete() && !(b.segments.empty() && b.recent.empty()) {
+			changed = nil
+		}
+		b.wait(ctx, changed, b.o.RetryDisk)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		select {
+		case <-changed:
+			return errTipMoved
+		default:
 		}
 	}
 }
