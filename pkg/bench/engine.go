@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -49,7 +50,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	err = r.all(ctx, list)
 	r.result.Seconds = time.Since(begin).Seconds()
-	if err != nil && ctx.Err() == nil && len(r.result.Measurements) == 0 {
+	switch {
+	case err != nil && ctx.Err() != nil: // whatever it kept from being done
+		err = ctx.Err()
+	case err != nil && len(r.result.Measurements) == 0:
 		return nil, err
 	}
 	return r.result, err
@@ -284,9 +288,11 @@ func (u serverUse) metrics(values map[Metric]float64, r round) {
 	}
 }
 
-// quantile returns the one of the sorted times that so many percent of them do not exceed.
+// quantile returns the shortest of the sorted times that at least so many percent of them do not exceed: the nearest rank.
 func quantile(sorted []time.Duration, percent float64) time.Duration {
-	return sorted[min(int(float64(len(sorted))*percent/100), len(sorted)-1)]
+	const rounding = 1e-9 // 99.9 % of 1,000 are 999, not a little more
+	rank := int(math.Ceil(float64(len(sorted))*percent/100 - rounding))
+	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // percentiles returns the times at Percentiles, in seconds; nil when there are none.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -120,9 +121,12 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Rounds < 0, o.Calls < 0, o.RoundTime < 0, o.Most < 0:
 		return o, inputError("%d rounds of %d calls and %v, and %d clients: none may be negative", o.Rounds, o.Calls, o.RoundTime, o.Most)
 	}
-	for _, c := range o.Clients {
-		if c != Decoding && c != Counting {
+	for i, c := range o.Clients {
+		switch {
+		case c != Decoding && c != Counting:
 			return o, inputError("there is no client %q: %s and %s are those there are", c, Decoding, Counting)
+		case slices.Contains(o.Clients[:i], c):
+			return o, inputError("the client %q is named twice", c)
 		}
 	}
 	var errs []error
@@ -144,8 +148,13 @@ func (t TargetOptions) check(own bool) error {
 	if err != nil || host == "" || port == "" {
 		return inputError("target %s: %q is no host:port", t.Name, t.Address)
 	}
-	if t.PID < 0 {
-		return inputError("target %s: %d is no id of a process", t.Name, t.PID)
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return inputError("target %s: the port %q must be a number from 1 to 65535", t.Name, port)
+	}
+	if t.PID != 0 {
+		if _, err := readProcess(t.PID); err != nil {
+			return inputError("target %s: %v: name the process of the server, on this machine", t.Name, err)
+		}
 	}
 	if own || host == "localhost" {
 		return nil

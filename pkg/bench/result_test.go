@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestStat(t *testing.T) {
@@ -29,6 +30,26 @@ func TestPercentiles(t *testing.T) {
 	for _, want := range []float64{50, 95, 99, 99.9} {
 		if !slices.Contains(p, want) {
 			t.Errorf("%v is missing", want)
+		}
+	}
+}
+
+// TestQuantile counts: of so many times, the one of this rank has at least that share of them at or below it, and no shorter one has.
+func TestQuantile(t *testing.T) {
+	for _, tt := range []struct {
+		times   int
+		percent float64
+		rank    time.Duration
+	}{
+		{1, 0, 1}, {1, 50, 1}, {1, 99, 1}, {2, 50, 1}, {3, 50, 2}, {4, 50, 2}, {10, 95, 10}, {20, 95, 19}, {99, 99, 99}, {100, 99, 99},
+		{101, 99, 100}, {1000, 99, 990}, {1000, 99.9, 999}, {1000, 99.95, 1000}, {10_000, 99.99, 9999}, {10_000, 100, 10_000}, {7, 0, 1},
+	} {
+		times := make([]time.Duration, tt.times)
+		for i := range times {
+			times[i] = time.Duration(i + 1)
+		}
+		if got := quantile(times, tt.percent); got != tt.rank {
+			t.Errorf("%v %% of %d times: got the one of rank %d, want %d", tt.percent, tt.times, got, tt.rank)
 		}
 	}
 }

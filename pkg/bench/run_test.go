@@ -365,36 +365,3 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%v: %+v", err, result)
 	}
 }
-
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	local := TargetOptions{Name: "a", Address: "127.0.0.1:9"}
-	for _, tt := range []struct {
-		name string
-		o    Options
-		want string // empty: the options are right
-	}{
-		{"nothing", Options{}, "no target"},
-		{"twice", Options{Targets: []TargetOptions{local, local}}, `two targets are called "a"`},
-		{"no name", Options{Targets: []TargetOptions{{Address: "127.0.0.1:9"}}}, "a name is needed"},
-		{"no port", Options{Targets: []TargetOptions{{Name: "a", Address: "127.0.0.1"}}}, "no host:port"},
-		{"elsewhere", Options{Targets: []TargetOptions{{Name: "a", Address: "192.0.2.1:9"}}}, "--i-own-this-server"},
-		{"elsewhere by name", Options{Targets: []TargetOptions{{Name: "a", Address: "zec.example:9"}}}, "--i-own-this-server"},
-		{"everywhere", Options{Targets: []TargetOptions{{Name: "a", Address: "0.0.0.0:9"}}}, "--i-own-this-server"},
-		{"scenario", Options{Targets: []TargetOptions{local}, Scenarios: []string{"speed"}}, `no scenario "speed"`},
-		{"client", Options{Targets: []TargetOptions{local}, Clients: []Client{"fast"}}, `no client "fast"`},
-		{"rounds", Options{Targets: []TargetOptions{local}, Rounds: -1}, "negative"},
-		{"own", Options{Targets: []TargetOptions{{Name: "a", Address: "192.0.2.1:9"}}, OwnServers: true}, ""},
-		{"localhost", Options{Targets: []TargetOptions{{Name: "a", Address: "localhost:9"}}}, ""},
-		{"six", Options{Targets: []TargetOptions{{Name: "a", Address: "[::1]:9"}}}, ""},
-	} {
-		err := tt.o.Check()
-		if tt.want == "" && err == nil {
-			continue
-		}
-		var input *InputError
-		if tt.want == "" || err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, &input) {
-			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
-		}
-	}
-}

@@ -56,7 +56,10 @@ func chosen(names []string) (list []scenario, err error) {
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(s scenario) bool { return !s.byDefault }), nil
 	}
-	for _, name := range names {
+	for n, name := range names {
+		if slices.Contains(names[:n], name) {
+			return nil, inputError("the scenario %q is named twice", name)
+		}
 		i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
 		if i < 0 {
 			var known []string

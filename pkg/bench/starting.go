@@ -30,6 +30,9 @@ const closePatience = 10 * time.Second
 // dirMark stands for the directory of the index in a command.
 const dirMark = "{dir}"
 
+// shellSpecial are the characters that mean something to a shell.
+const shellSpecial = " \t\n\\\"'`$&|;<>()*?[]{}#~!"
+
 // server is the process of a target that the benchmark starts.
 type server struct {
 	start  StartOptions
@@ -54,6 +57,11 @@ func newServers(o Options) (map[string]*server, error) {
 			return nil, inputError("target %s: the command that starts it is empty", t.Name)
 		case t.PID != 0:
 			return nil, inputError("target %s: it is started here, so that its process id is not known before", t.Name)
+		case filepath.Base(t.Name) != t.Name:
+			return nil, inputError("target %s: the output of what is started is kept in a file of that name, which must have no / in it", t.Name)
+		case strings.Contains(t.Start.Command, dirMark) && strings.ContainsAny(t.Start.Dir, shellSpecial):
+			return nil, inputError("target %s: the directory %q takes the place of %s in a shell's line, and has a character that a shell does not "+
+				"take as it is: name another", t.Name, t.Start.Dir, dirMark)
 		case strings.Contains(t.Start.Command, dirMark) && t.Start.Dir == "":
 			return nil, inputError("target %s: its command has %s in it, and no directory is named", t.Name, dirMark)
 		case t.Start.Complete == "" && o.Node.URL == "":

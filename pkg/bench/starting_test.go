@@ -166,6 +166,8 @@ func TestStartRefused(t *testing.T) {
 		"how is its index known":           func(o *Options) { o.Node.URL = "" },
 		"no directory is named":            func(o *Options) { o.Targets[0].Start.Dir = "" },
 		"its process id is not known":      func(o *Options) { o.Targets[0].PID = os.Getpid() },
+		"a shell does not take":            func(o *Options) { o.Targets[0].Start.Dir = "a b"; o.Targets[0].Start.Command += " {dir}" },
+		"must have no / in it":             func(o *Options) { o.Targets[0].Name = "../one" },
 		"say how with --start":             func(o *Options) { o.Targets[0].Start = nil },
 		"the node http://192.0.2.1:1 is":   func(o *Options) { o.Node.URL = "http://192.0.2.1:1" },
 		"the node \"http://node\": an add": func(o *Options) { o.Node.URL = "node" },

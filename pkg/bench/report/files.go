@@ -51,7 +51,9 @@ func (f Files) Check() error {
 		taken[real] = o.flag
 	}
 	if f.SVG != "" {
-		if err := tryDir(f.SVG); err != nil {
+		if other := taken[target(f.SVG)]; other != "" {
+			wrong = append(wrong, fmt.Errorf("--%s and --svg name the same path %s: one is a file, the other a folder", other, f.SVG))
+		} else if err := tryDir(f.SVG); err != nil {
 			wrong = append(wrong, fmt.Errorf("--svg: %w", err))
 		}
 	}

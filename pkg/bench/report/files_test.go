@@ -104,6 +104,7 @@ func TestFilesCheck(t *testing.T) {
 		"below a file":       {Files{SVG: filepath.Join(file, "x")}, "--svg: "},
 		"twice":              {Files{JSON: file, HTML: dir + "/../" + filepath.Base(dir) + "/file"}, "--json and --html name the same file"},
 		"twice, not yet":     {Files{CSV: filepath.Join(dir, "n"), Markdown: dir + "/./n"}, "--csv and --markdown name the same file"},
+		"file and folder":    {Files{HTML: filepath.Join(dir, "n"), SVG: dir + "/./n"}, "--html and --svg name the same path"},
 		"two wrong":          {Files{JSON: dir, CSV: dir}, "\n--csv: "},
 		"nothing":            {Files{}, ""},
 		"twice into nothing": {Files{JSON: os.DevNull, CSV: os.DevNull}, ""},

@@ -82,7 +82,7 @@ func validate(r *bench.Result) error {
 	for i := range r.Measurements {
 		m := &r.Measurements[i]
 		if err := validateMeasurement(m, names); err != nil {
-			return fmt.Errorf("measurement %d (%s, %s, %s): %w", i+1, m.Scenario, m.Case, m.Target, err)
+			return fmt.Errorf("measurement %d (%s, %s, %s): %w", i+1, Plain(m.Scenario), Plain(m.Case), Plain(m.Target), err)
 		}
 	}
 	for i, c := range r.Curves {

@@ -273,3 +273,19 @@ func points(t *testing.T, svg []byte) (dots, corners int) {
 		}
 	}
 }
+
+// TestCSVHasNoFormula opens in a spreadsheet what somebody else has named.
+func TestCSVHasNoFormula(t *testing.T) {
+	r := sample()
+	for name, want := range map[string]string{"@SUM(1)": "'@SUM(1)", "+1": "'+1", "-1": "'-1", "a-1": "a-1"} {
+		r.Targets[0].Name, r.Measurements[0].Target = name, name
+		var b bytes.Buffer
+		if err := WriteCSV(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(&b).ReadAll()
+		if err != nil || !slices.ContainsFunc(rows, func(row []string) bool { return row[5] == want }) {
+			t.Errorf("%q: %v, no row of %q", name, err, want)
+		}
+	}
+}
