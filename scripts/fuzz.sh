@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target whose name matches PATTERN for TIME, by default all of them for 10s each, and says how often each was executed.
+# Each has one processor to itself: as many run at a time as there are.
 #
 # Go ends a worker whose one input has taken 10 s of the clock. So it does to all of them at once when the machine gives them no time for as
 # long. An input that such an end leaves behind is therefore run by itself: one that is done within 5 s is no finding, and the target goes
@@ -14,12 +15,12 @@ case $time in
 *s) seconds=${time%s} ;;
 *) echo "TIME is a whole number of s, m or h, not $time" >&2 && exit 2 ;;
 esac
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
-# starved PACKAGE TARGET: the run in the log ended as a starved one does, and the input that it left behind, which is removed, is soon done.
+# starved PACKAGE TARGET LOG: the run in the log ended as a starved one does, and the input that it left behind, which is removed, is soon done.
 starved() {
-	local input try
+	local input try log=$3
 	grep -q 'failing input file\|panic:\|fatal error:' "$log" && return 1
 	input=$(sed -n 's|.*Failing input written to \(testdata/fuzz/.*\)|\1|p' "$log" | tail -1)
 	if [ -z "$input" ]; then
@@ -41,32 +42,42 @@ starved() {
 
 # fuzz PACKAGE TARGET runs one target for its time.
 fuzz() {
-	local start=$SECONDS left=$seconds executions=0 losses=0 more
+	local start=$SECONDS left=$seconds executions=0 losses=0 more log=$work/$2.log
 	echo "-- $1 $2"
 	while [ "$left" -gt 0 ]; do
-		if go test -run "^$" -fuzz "^$2\$" -fuzztime "${left}s" -fuzzminimizetime 10x "$1" 2>&1 | tee "$log"; then
+		if go test -run "^$" -fuzz "^$2\$" -fuzztime "${left}s" -fuzzminimizetime 10x -parallel 1 "$1" 2>&1 | tee "$log"; then
 			left=0
-		elif [ $losses -lt 20 ] && starved "$1" "$2"; then
+		elif [ $losses -lt 20 ] && starved "$1" "$2" "$log"; then
 			losses=$((losses + 1))
 			left=$((seconds - (SECONDS - start)))
 			echo "the workers of $2 were given no time; its input is soon done; $left s are left"
 		else
 			return 1
 		fi
-		more=$(grep -o 'execs: [0-9]*' "$log" | tail -1 | cut -d' ' -f2)
+		more=$({ grep -o 'execs: [0-9]*' "$log" || true; } | tail -1 | cut -d' ' -f2) # none while it is still looking at its corpus
 		executions=$((executions + ${more:-0}))
 	done
 	echo "executions of $2: $executions in $((SECONDS - start)) s, $losses times without time"
 }
 
-found=0
+found=0 running=0 failed=0
+await_one() {
+	wait -n || failed=1
+	running=$((running - 1))
+}
 # Only a package with a target is built.
 mapfile -t folders < <(git grep -l --untracked '^func Fuzz' -- '*_test.go' | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
 for package in $(go list "${folders[@]}"); do
 	for target in $(go test -list "${2:-^Fuzz}" "$package" | grep '^Fuzz' || true); do
 		found=$((found + 1))
-		fuzz "$package" "$target"
+		[ $running -lt "$(nproc)" ] || await_one
+		fuzz "$package" "$target" 2>&1 | sed -u "s/^/$target: /" &
+		running=$((running + 1))
 	done
+done
+while [ $running -gt 0 ]; do
+	await_one
 done
 [ $found -gt 0 ] || { echo "no fuzz target found" >&2; exit 1; }
 echo "$found fuzz targets, $time each"
+exit $failed

@@ -44,8 +44,8 @@ step "kills" "kills,|KILL_SEED" \
 	env ZSIDECAR_KILLS="${KILLS:-1000}" ZSIDECAR_KILL_SEED="$seed" go test -count=1 -timeout 6h -run 'TestKilled$' -v ./integration
 step "power cuts" "cuts|^(ok|FAIL|---)" \
 	go test -count=1 -timeout 6h -run 'TestPowerCut' -v ./pkg/index -power.cuts "${CUTS:-5000}" -power.seed "$seed"
-step "fuzz rows and replies" "^executions|^--- FAIL|go test -run=" scripts/fuzz.sh "${FUZZ:-1h}" "$hostile"
-step "fuzz every target" "^executions|^--- FAIL|go test -run=" scripts/fuzz.sh "${FUZZ_OTHERS:-${1:-10m}}"
+step "fuzz rows and replies" "executions of|--- FAIL|go test -run=" scripts/fuzz.sh "${FUZZ:-1h}" "$hostile"
+step "fuzz every target" "executions of|--- FAIL|go test -run=" scripts/fuzz.sh "${FUZZ_OTHERS:-${1:-10m}}"
 step "an index of a million blocks" "^Benchmark" \
 	go test -run '^$' -bench 'Open|Check|Repair' -benchmem -timeout 2h ./pkg/index
 step "serving a million blocks" "^Benchmark" \
