@@ -184,6 +184,9 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 		err = r.expect(ctx, t, q, got)
 	}
 	cut := err != nil && ctx.Err() != nil
+	if cut && q.count >= 0 && got.Messages > q.count { // who goes on for ever has no sum that could be wrong
+		return false, fmt.Errorf("%v: %d messages came and no end, want %d", q, got.Messages, q.count)
+	}
 	if err != nil && !cut {
 		return false, unsupportedOr(err, q)
 	}

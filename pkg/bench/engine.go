@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	begin := time.Now()
 	r := &run{options: o, seed: maphash.MakeSeed(), result: &Result{
-		Version: ResultVersion, Started: begin.UTC(), Command: o.Command, Machine: machine(o.Tool),
+		Version: ResultVersion, Started: begin.UTC(), Command: o.Command, Machine: machine(o.Tool), Targets: []Target{}, Measurements: []Measurement{},
 	}}
 	defer r.close()
 	if err := r.open(list); err != nil {
@@ -309,7 +309,7 @@ func percentiles(times []time.Duration) (at []float64) {
 
 // connect connects to every target and asks it who it is.
 func (r *run) connect(ctx context.Context) error {
-	r.result.Targets = nil
+	r.result.Targets = []Target{}
 	var errs []error
 	for _, o := range r.options.Targets {
 		t, err := newTarget(ctx, o)

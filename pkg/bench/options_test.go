@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"strings"
@@ -59,6 +60,32 @@ func TestInterruptedBeforeAnyAnswer(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	result, err := Run(ctx, quick(TargetOptions{Name: "one", Address: silent.Addr().String()}))
 	if !errors.Is(err, context.Canceled) || result == nil || len(result.Faults) > 0 {
-		t.Errorf("%v: %+v", err, result)
+		t.Fatalf("%v: %+v", err, result)
+	}
+	if text, err := json.Marshal(result); err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("lists of nothing are not empty ones: %v, %s", err, text)
+	}
+}
+
+// cutAsker has got some messages when the time is over.
+type cutAsker struct{ messages int64 }
+
+func (a cutAsker) ask(ctx context.Context, _ *question) (Answer, error) {
+	return Answer{Messages: a.messages, Bytes: 10 * a.messages}, ctx.Err()
+}
+
+func (cutAsker) close() {}
+
+// TestAnswerWithoutEnd cuts answers: one that had to go on counts, one that has more than everything is wrong.
+func TestAnswerWithoutEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var got round
+	if _, err := new(run).ask(ctx, new(target), cutAsker{100}, blockRange(1, 100), &got); err != nil || got.blocks != 100 || got.calls != 0 {
+		t.Errorf("as many as there are: %v, %+v", err, got)
+	}
+	_, err := new(run).ask(ctx, new(target), cutAsker{101}, blockRange(1, 100), &got)
+	if err == nil || !strings.Contains(err.Error(), "101 messages came and no end, want 100") || got.blocks != 100 {
+		t.Errorf("more than there are: %v, %+v", err, got)
 	}
 }

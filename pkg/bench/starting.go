@@ -45,6 +45,7 @@ type server struct {
 // newServers checks how servers are to be started.
 func newServers(o Options) (map[string]*server, error) {
 	servers := make(map[string]*server)
+	unquoted := strings.NewReplacer("'"+dirMark+"'", "", `"`+dirMark+`"`, "")
 	for _, t := range o.Targets {
 		if t.Start == nil {
 			continue
@@ -59,9 +60,9 @@ func newServers(o Options) (map[string]*server, error) {
 			return nil, inputError("target %s: it is started here, so that its process id is not known before", t.Name)
 		case filepath.Base(t.Name) != t.Name:
 			return nil, inputError("target %s: the output of what is started is kept in a file of that name, which must have no / in it", t.Name)
-		case strings.Contains(t.Start.Command, dirMark) && strings.ContainsAny(t.Start.Dir, shellSpecial):
-			return nil, inputError("target %s: the directory %q takes the place of %s in a shell's line, and has a character that a shell does not "+
-				"take as it is: name another", t.Name, t.Start.Dir, dirMark)
+		case strings.Contains(unquoted.Replace(t.Start.Command), dirMark) && strings.ContainsAny(t.Start.Dir, shellSpecial):
+			return nil, inputError("target %s: the directory %q has a character that a shell does not take as it is: write '%s' in the command, "+
+				"with the quotes", t.Name, t.Start.Dir, dirMark)
 		case strings.Contains(t.Start.Command, dirMark) && t.Start.Dir == "":
 			return nil, inputError("target %s: its command has %s in it, and no directory is named", t.Name, dirMark)
 		case t.Start.Complete == "" && o.Node.URL == "":

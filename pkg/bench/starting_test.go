@@ -181,6 +181,11 @@ func TestStartRefused(t *testing.T) {
 		}
 	}
 	o := fakeOptions(t, "good", false)
+	o.Targets[0].Start = &StartOptions{Command: "x --dir='{dir}'", Dir: "a b"}
+	if _, err := newServers(o); err != nil {
+		t.Errorf("a directory with a space, in quotes: %v", err)
+	}
+	o = fakeOptions(t, "good", false)
 	l, err := net.Listen("tcp", o.Targets[0].Address)
 	if err != nil {
 		t.Fatal(err)
