@@ -52,7 +52,7 @@ func (b *Builder) followDeep(ctx context.Context, tip chain.BlockID) error {
 		return b.deepReorg(fork, fmt.Sprintf("The node's blocks do not bear it out, so it is not followed: %v", err))
 	}
 	b.log.Error("the node's chain has left the index below its recent blocks: the index is cut back, and goes on from there",
-		"from", top.blocks-1, "hash", top.hash, "to", fork.blocks-1, "node", tip.Height, "node_hash", tip.Hash)
+		"from", top.blocks-1, "hash", top.hash, "kept_blocks", fork.blocks, "node", tip.Height, "node_hash", tip.Hash)
 	if err := b.commit(ctx, func() error { return b.store.cut(fork.blocks) }); err != nil {
 		return err
 	}
@@ -62,9 +62,13 @@ func (b *Builder) followDeep(ctx context.Context, tip chain.BlockID) error {
 
 // deepReorg is the error as long as nothing is cut. Its text stays the same, so that it is logged once.
 func (b *Builder) deepReorg(fork chainEnd, then string) error {
-	return fmt.Errorf("%w: the two have nothing in common above block %s, and ours are sealed up to height %d. "+
+	common := fmt.Sprintf("nothing in common above block %s", fork.tip())
+	if fork.blocks == 0 { // genesis is ours, but its segment cannot be read
+		common = "nothing in common that can be read"
+	}
+	return fmt.Errorf("%w: the two have %s, and ours are sealed up to height %d. "+
 		"The blocks up to %s are still served, but no tip is. %s",
-		ErrDeepReorg, fork.tip(), b.store.state.sealed.blocks-1, b.store.state.top.tip(), then)
+		ErrDeepReorg, common, b.store.state.sealed.blocks-1, b.store.state.top.tip(), then)
 }
 
 // deepFork returns the end of what our sealed blocks and the node's chain have in common, without its tree sizes. The last sealed block

@@ -114,6 +114,7 @@ func (m *model) lose(uint32, uint32) {
 
 // swap puts a node of another network in place of ours for a while, with a shorter or longer chain.
 func (m *model) swap(a, _ uint32) {
+	m.node.with(func() { m.node.block = nil }) // a move that waits for another block would bring our node back
 	m.foreign = true
 	m.node.set(m.forge.extend(m, nil, 1+int(a)%(2*len(m.best))), nil)
 	m.settle()
