@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
@@ -116,6 +117,7 @@ func (c *Chain) compare() error {
 
 // makeFile computes the hashes and puts the file into its place when it is complete.
 func (c *Chain) makeFile(ctx context.Context, path string, o Options) (err error) {
+	removeLeft(filepath.Dir(path))
 	file, err := os.CreateTemp(filepath.Dir(path), "chain-*.tmp")
 	if err != nil {
 		return err
@@ -142,6 +144,23 @@ func (c *Chain) makeFile(ctx context.Context, path string, o Options) (err error
 		return err
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// leftAfter is how long nothing has been written to the unfinished file of a process that is gone. A pass writes several times a second.
+const leftAfter = time.Hour
+
+// removeLeft removes the unfinished files that killed processes have left in dir, and none that another process may be writing. What cannot
+// be removed only takes room.
+func removeLeft(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if unfinished, _ := filepath.Match("chain-*.tmp", e.Name()); !unfinished {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > leftAfter {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 func (c *Chain) addRun(r run) {
