@@ -280,6 +280,9 @@ func (r round) metrics(m metered) map[Metric]float64 {
 func (u serverUse) metrics(values map[Metric]float64, r round) {
 	values[ServerCPU] = u.cpu.Seconds()
 	values[RSSAnon], values[RSSFile] = float64(u.rssAnon), float64(u.rssFile)
+	if r.mixed {
+		return
+	}
 	if r.blocks > 0 {
 		values[ServerBlock] = u.cpu.Seconds() / float64(r.blocks)
 	}

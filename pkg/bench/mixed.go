@@ -80,7 +80,7 @@ func (r *run) mixed(ctx context.Context, t *target, reading, calling load) (roun
 	running.Go(func() { read, readErr = r.load(ctx, t, reading, askers[:reading.clients]) })
 	got, err := r.load(ctx, t, calling, askers[reading.clients:])
 	running.Wait()
-	got.blocks, got.firsts = read.blocks, nil
+	got.blocks, got.firsts, got.mixed = read.blocks, nil, true
 	got.bytes += read.bytes
 	got.took = max(got.took, read.took)
 	return got, errors.Join(err, readErr)

@@ -99,6 +99,11 @@ func requireValues(t *testing.T, m *Measurement, round map[Metric]float64, proce
 	if process {
 		want = append(want, RSSAnon, ServerCPU)
 	}
+	_, aBlock := round[ServerBlock]
+	_, aCall := round[ServerCall]
+	if m.Scenario == "mixed" && (aBlock || aCall) || m.Scenario == "ranges" && aBlock != process {
+		t.Errorf("%s, %s: server CPU a block: %v, a call: %v", m.Scenario, m.Case, aBlock, aCall)
+	}
 	if m.Case == "4 equal readers" {
 		want = append(want, Share, BlocksRate)
 	}

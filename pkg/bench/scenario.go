@@ -98,6 +98,7 @@ type testCase struct {
 // round is what one round of a case gave. The engine derives rates and percentiles from it, and adds CPU time and memory.
 type round struct {
 	calls, blocks, bytes int64           // 0: no rate of these
+	mixed                bool            // blocks did not come from the calls: what the server used for either is not known
 	took                 time.Duration   // what the rates are of; 0: as long as measure ran
 	times                []time.Duration // of the single calls; nil: not timed
 	firsts               []time.Duration // from each call to its first message; nil: not timed
