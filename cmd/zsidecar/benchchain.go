@@ -24,7 +24,8 @@ func (p *program) benchChainCommand() *cobra.Command {
 		Short: "Serve a large synthetic chain as Zebra does",
 		Long: "Serve a chain that follows from its kind, its length and a seed over Zebra's JSON-RPC, until interrupted. Blocks are made when\n" +
 			"they are asked for; their hashes are computed once, in some seconds per million, and kept in a file of 60 to 75 bytes a block.\n" +
-			"The node says that it is one on regtest, since upgrades activate at fixed parts of the length whatever the kind.\n" +
+			"Upgrades activate at fixed parts of the length whatever the kind, and the genesis block is the chain's own. The node names\n" +
+			"the network \"test\", as one on regtest does: where an indexer wants a network, that is the one to give.\n" +
 			"Links, Merkle roots, transaction ids and tree sizes are right and everything parses strictly, but nothing in it is signed or proved.\n\n" +
 			"Kinds:\n" +
 			"  testnet  99 of 100 blocks have a coinbase alone, of two outputs (55 %) or four (45 %)\n" +

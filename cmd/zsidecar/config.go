@@ -29,7 +29,8 @@ func (p *program) configCheckCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Print the settings in force and where each comes from",
 		Long: "Read the settings as start does, with the same flags, file and environment, and print each one with its source. Secrets are\n" +
-			"hidden. What is printed can be used as the [zsidecar] table of a file. Nothing is opened and nothing is written.\n\n" +
+			"hidden. What is printed can be used as the [zsidecar] table of a file; a hidden password then needs a file of its own\n" +
+			"(zebra_password_file). Nothing is opened and nothing is written.\n\n" +
 			"It ends with 0 when start would take them, 1 when something is wrong in the file or the environment, 2 when a flag is.",
 		Args: noArgs,
 	}
