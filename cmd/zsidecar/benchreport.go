@@ -38,7 +38,7 @@ func (p *program) benchReportCommand() *cobra.Command {
 		if err != nil {
 			return &codedError{exitUsage, err}
 		}
-		if err := f.Check(); err != nil {
+		if err := f.Check(args[0]); err != nil {
 			return usage(cmd, err)
 		}
 		if f == (report.Files{}) {

@@ -35,16 +35,23 @@ func (f Files) outputs() (named []output) {
 }
 
 // Check finds what would keep Write from writing, before a long run: a folder that is missing or not writable, a folder in the place of a
-// file, a file that is named twice. It leaves nothing behind but the folder for SVG.
-func (f Files) Check() error {
+// file, a file that is named twice, one of those that are kept since the result comes from there. It leaves nothing behind but the folder for SVG.
+func (f Files) Check(kept ...string) error {
 	var wrong []error
 	taken := map[string]string{}
+	read := map[string]bool{}
+	for _, path := range kept {
+		read[target(path)] = true
+	}
 	for _, o := range f.outputs() {
 		if err := tryFile(o.path); err != nil {
 			wrong = append(wrong, fmt.Errorf("--%s: %w", o.flag, err))
 			continue
 		}
 		real := target(o.path)
+		if read[real] && regular(real) {
+			wrong = append(wrong, fmt.Errorf("--%s: %s is the result that is drawn: name another file", o.flag, o.path))
+		}
 		if other := taken[real]; other != "" && regular(real) {
 			wrong = append(wrong, fmt.Errorf("--%s and --%s name the same file %s", other, o.flag, o.path))
 		}

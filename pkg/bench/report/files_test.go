@@ -114,6 +114,12 @@ func TestFilesCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+	if err := (Files{HTML: dir + "/./file"}).Check(file); err == nil || !strings.Contains(err.Error(), "--html: "+dir+"/./file is the result that is drawn") {
+		t.Errorf("over the result: %v", err)
+	}
+	if err := (Files{HTML: os.DevNull}).Check(os.DevNull, file); err != nil {
+		t.Errorf("from nothing into nothing: %v", err)
+	}
 	if err := (Files{JSON: os.DevNull}).Write(sample()); err != nil {
 		t.Error(err)
 	}
