@@ -29,6 +29,7 @@ func TestPrunedNode(t *testing.T) {
 	t.Parallel()
 	f := newForge()
 	blocks := f.extend(t, nil, 1000)
+	longer := f.extend(t, blocks, 1) // here, since the cases run at once and share the forge
 	for name, c := range map[string]struct {
 		indexed        int // blocks in the index before
 		first, missing chain.Height
@@ -58,7 +59,7 @@ func TestPrunedNode(t *testing.T) {
 			if asked > 60 {
 				t.Errorf("it took %d questions", asked)
 			}
-			n.set(f.extend(t, blocks, 1), nil)
+			n.set(longer, nil)
 			time.Sleep(20 * time.Millisecond)
 			n.with(func() {
 				if n.asked != asked {
