@@ -100,7 +100,7 @@ func addressJudgements() []judgement {
 			right: "zsidecar: by ZIP 320 it is that address, and wallets pass what the user typed; Zebra refuses it"},
 		{example: "10,000 addresses", zainod: "INVALID_ARGUMENT", right: "either: it is a limit, lightwalletd's here, 1,000 in zainod"},
 		{method: "GetTaddressBalanceStream", example: "10,00[01] addresses|one address 10,001 times",
-			right: lightwalletdLimit + "; zainod asks Zebra for each address by itself, and has not answered after 20 s"},
+			right: lightwalletdLimit + "; zainod has none, and asks Zebra for each address by itself, for some 20 s"},
 		{method: "GetTaddressBalanceStream", example: "address repeated.*",
 			right: "zsidecar: it is the balance of the addresses; zainod counts one that is named twice twice"},
 		{method: "GetTaddressBalanceStream", example: ".*, the stream still open",
