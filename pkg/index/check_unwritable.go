@@ -46,7 +46,7 @@ func linkFiles(dir string) (links string, err error) {
 	}
 	files := []string{filepath.Join(dir, badger.ManifestFilename), filepath.Join(dir, badger.KeyRegistryFileName)}
 	for _, pattern := range []string{"*.sst", "*.vlog"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		found, err := filesIn(dir, pattern)
 		if err != nil {
 			return "", err
 		}

@@ -57,7 +57,7 @@ const logHeaderLen = 20
 // cuts the newest log off at the first entry that it cannot read, and all segments behind a damaged one would be lost with it. An empty log
 // that is not the newest any more it deletes.
 func spareNewestLog(dir string) error {
-	logs, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	logs, err := filesIn(dir, "*.vlog")
 	if err != nil || len(logs) == 0 {
 		return err
 	}
@@ -75,4 +75,14 @@ func spareNewestLog(dir string) error {
 		return fmt.Errorf("spare the newest value log: %w", errors.Join(err, os.Remove(spare)))
 	}
 	return nil
+}
+
+// filesIn returns the paths of the files in dir whose names match a pattern, sorted. What the name of dir looks like does not matter, as it
+// would to filepath.Glob.
+func filesIn(dir, pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
+	}
+	return names, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,12 +70,16 @@ func TestMissingManifest(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	unpack(t, goldenFile(FormatVersion), base)
-	for _, with := range []string{"000001.sst", "000001.vlog"} { // each alone says that there was an index
+	// Each file alone says that there was an index, whatever the name of its directory would mean in a pattern.
+	for with, name := range map[string]string{"000001.sst": "in[dex", "000001.vlog": "in[d]ex*"} {
 		data, err := os.ReadFile(filepath.Join(base, with))
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := copyWith(t, base, with, data)
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Rename(copyWith(t, base, with, data), dir); err != nil {
+			t.Fatal(err)
+		}
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -101,6 +106,31 @@ func TestMissingManifest(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, with)); err != nil {
 			t.Errorf("what was left of it is gone: %v", err)
 		}
+	}
+}
+
+func TestFilesIn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plain", "in[dex", "in[d]ex", "*", "a\\b"} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"000002.vlog", "000001.vlog", "000003.sst"} {
+			if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{filepath.Join(dir, "000001.vlog"), filepath.Join(dir, "000002.vlog")}
+		if got, err := filesIn(dir, "*.vlog"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if got, err := filesIn(dir, "*.mem"); err != nil || len(got) > 0 {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, err := filesIn(filepath.Join(t.TempDir(), "none"), "*"); err != nil || len(got) > 0 {
+		t.Errorf("a directory that is not there: %q, %v", got, err)
 	}
 }
 

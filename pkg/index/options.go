@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -118,7 +117,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 // and refuse to open.
 func leftLogs(dir string) (left bool, err error) {
 	for _, pattern := range []string{"*.vlog", "*.mem"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		paths, err := filesIn(dir, pattern)
 		if err != nil {
 			return false, err
 		}

@@ -43,8 +43,12 @@ func hasManifest(dir string) (bool, error) {
 		return err == nil, err
 	}
 	for _, pattern := range []string{"*.sst", "*.vlog", "*.mem"} {
-		if left, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(left) > 0 {
-			return false, errors.Join(err, fmt.Errorf("%w (%s is missing, and %s is there)", ErrDamaged, badger.ManifestFilename, filepath.Base(left[0])))
+		left, err := filesIn(dir, pattern)
+		switch {
+		case err != nil:
+			return false, err
+		case len(left) > 0:
+			return false, fmt.Errorf("%w (%s is missing, and %s is there)", ErrDamaged, badger.ManifestFilename, filepath.Base(left[0]))
 		}
 	}
 	return false, nil
