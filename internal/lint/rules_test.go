@@ -37,7 +37,7 @@ func rooms() []room {
 		{"pkg/jsonrpc", []string{"pkg/chain", "pkg/passthrough", "pkg/jsonrpc/envelope"}},
 		{"pkg/jsonrpc/envelope", nil},
 		{"pkg/jsonrpc/jsonrpctest", []string{"pkg/jsonrpc/envelope"}},
-		{"pkg/bench", []string{"proto"}},
+		{"pkg/bench", []string{"pkg/chain", "proto"}},
 		{"pkg/bench/report", []string{"pkg/bench"}},
 		{"proto", nil},
 		{"cmd/zsidecar", []string{"pkg/chain", "pkg/zebrarpc", "pkg/zebrarpc/indexer", "pkg/index", "pkg/passthrough", "pkg/mempool", "pkg/lightwallet", "pkg/jsonrpc", "pkg/bench", "pkg/bench/report", "proto", "cmd/zsidecar/internal/demo",

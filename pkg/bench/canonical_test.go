@@ -149,13 +149,13 @@ func TestScriptAddress(t *testing.T) {
 			if a.Script {
 				script = slices.Concat([]byte{0xa9, 20}, a.Hash[:], []byte{0x87})
 			}
-			if got := scriptAddress(script, network == chain.MainNetwork); got != address {
+			if got := scriptAddress(script, network); got != address {
 				t.Errorf("got %s, want %s", got, address)
 			}
 		}
 	}
 	for _, script := range [][]byte{nil, {0x6a}, bytes.Repeat([]byte{0x76}, 25), append([]byte{0xa9, 20}, make([]byte, 21)...)} {
-		if got := scriptAddress(script, true); got != "" {
+		if got := scriptAddress(script, chain.MainNetwork); got != "" {
 			t.Errorf("%x: got %s", script, got)
 		}
 	}

@@ -3,12 +3,11 @@ package bench
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 
+	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
 )
 
@@ -81,6 +80,10 @@ func (r *run) highest() (h uint64) {
 func (r *run) findTransactions(ctx context.Context, t *target) error {
 	c := &r.chain
 	wallet := walletrpc.NewCompactTxStreamerClient(t.conn)
+	network := chain.TestNetwork // regtest has its addresses too
+	if t.about.Chain == "main" {
+		network = chain.MainNetwork
+	}
 	for _, height := range c.heights(exploredBlocks, 0) {
 		block, err := wholeBlock(ctx, wallet, height)
 		if err != nil {
@@ -90,7 +93,7 @@ func (r *run) findTransactions(ctx context.Context, t *target) error {
 			c.txids = append(c.txids, minedTx{tx.Txid, height})
 			for _, out := range tx.Vout {
 				if c.address == "" {
-					c.address, c.addressAt = scriptAddress(out.ScriptPubKey, t.about.Chain == "main"), height
+					c.address, c.addressAt = scriptAddress(out.ScriptPubKey, network), height
 				}
 			}
 		}
@@ -156,37 +159,13 @@ func (c *chainFacts) stretches(n int, length uint64) (list []*question) {
 	return list
 }
 
-// scriptAddress returns the address of the two usual scripts, empty for others. Source: the protocol specification, section
-// "Transparent Addresses", and Bitcoin's standard scripts.
-func scriptAddress(script []byte, mainnet bool) string {
-	var hash, prefix []byte
+// scriptAddress returns the address of the two usual scripts, empty for others. Source: Bitcoin's standard scripts.
+func scriptAddress(script []byte, network chain.Network) string {
 	switch {
 	case len(script) == 25 && bytes.HasPrefix(script, []byte{0x76, 0xa9, 20}) && bytes.HasSuffix(script, []byte{0x88, 0xac}):
-		if hash, prefix = script[3:23], []byte{0x1d, 0x25}; mainnet {
-			prefix = []byte{0x1c, 0xb8}
-		}
+		return chain.TransparentAddress{Hash: [20]byte(script[3:23])}.String(network)
 	case len(script) == 23 && bytes.HasPrefix(script, []byte{0xa9, 20}) && script[22] == 0x87:
-		if hash, prefix = script[2:22], []byte{0x1c, 0xba}; mainnet {
-			prefix = []byte{0x1c, 0xbd}
-		}
-	default:
-		return ""
+		return chain.TransparentAddress{Script: true, Hash: [20]byte(script[2:22])}.String(network)
 	}
-	payload := slices.Concat(prefix, hash)
-	once := sha256.Sum256(payload)
-	twice := sha256.Sum256(once[:])
-	return base58(append(payload, twice[:4]...))
-}
-
-// base58 writes bytes, of which the first is not 0, in Bitcoin's alphabet.
-func base58(data []byte) string {
-	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-	var text []byte
-	n, base, digit := new(big.Int).SetBytes(data), big.NewInt(int64(len(alphabet))), new(big.Int)
-	for n.Sign() > 0 {
-		n.DivMod(n, base, digit)
-		text = append(text, alphabet[digit.Int64()])
-	}
-	slices.Reverse(text)
-	return string(text)
+	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -48,7 +47,7 @@ func newNode(o NodeOptions, own bool) (*node, error) {
 	if (o.User == "") != (o.PasswordFile == "") || o.User != "" && o.CookieFile != "" {
 		return nil, inputError("the node %s: a user and a file with the password, or a cookie", o.URL)
 	}
-	if ip := net.ParseIP(u.Hostname()); !own && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !own && !onThisMachine(u.Hostname()) {
 		return nil, inputError("the node %s is not on this machine, and its chain would be moved: say --i-own-this-server if it is yours", o.URL)
 	}
 	return &node{options: o, http: &http.Client{Timeout: nodeAnswerTime, Transport: &http.Transport{DisableCompression: true}}}, nil
@@ -132,7 +131,10 @@ func (n *node) login() (user, password string, err error) {
 	if n.options.CookieFile == "" {
 		return n.options.User, secret, nil
 	}
-	user, password, _ = strings.Cut(secret, ":")
+	user, password, found := strings.Cut(secret, ":")
+	if !found { // the password alone, which zsidecar takes too
+		user, password = "__cookie__", secret
+	}
 	return user, password, nil
 }
 

@@ -23,7 +23,8 @@ func TestNodeLogin(t *testing.T) {
 	for want, o := range map[string]NodeOptions{
 		"":              {CookieFile: simulated.CookieFile()},
 		" ":             {User: "somebody", PasswordFile: password},
-		"EOF":           {}, // it closes the connection
+		"  ":            {CookieFile: password}, // the password alone
+		"EOF":           {},                     // it closes the connection
 		"no such file":  {CookieFile: password + "x"},
 		"or a cookie":   {User: "somebody", PasswordFile: password, CookieFile: simulated.CookieFile()},
 		"a user and a ": {User: "somebody"},

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -91,24 +92,12 @@ func (o Options) Check() error {
 
 // withDefaults checks the options and fills in what is not given.
 func (o Options) withDefaults() (Options, error) {
-	if o.Rounds == 0 {
-		o.Rounds = DefaultRounds
-	}
-	if o.Calls == 0 {
-		o.Calls = DefaultCalls
-	}
-	if o.Most == 0 {
-		o.Most = DefaultMost
-	}
-	if o.RoundTime == 0 {
-		o.RoundTime = DefaultRoundTime
-	}
-	if o.BuildTime == 0 {
-		o.BuildTime = DefaultBuildTime
-	}
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
+	o.Rounds = cmp.Or(o.Rounds, DefaultRounds)
+	o.Calls = cmp.Or(o.Calls, DefaultCalls)
+	o.Most = cmp.Or(o.Most, DefaultMost)
+	o.RoundTime = cmp.Or(o.RoundTime, DefaultRoundTime)
+	o.BuildTime = cmp.Or(o.BuildTime, DefaultBuildTime)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	if len(o.Clients) == 0 {
 		o.Clients = []Client{Decoding, Counting}
 	}
@@ -156,12 +145,15 @@ func (t TargetOptions) check(own bool) error {
 			return inputError("target %s: %v: name the process of the server, on this machine", t.Name, err)
 		}
 	}
-	if own || host == "localhost" {
-		return nil
-	}
-	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
+	if !own && !onThisMachine(host) {
 		return inputError("target %s: %s is not on this machine, and a benchmark is an attack on a server of somebody else: "+
 			"say --i-own-this-server if it is yours", t.Name, t.Address)
 	}
 	return nil
+}
+
+// onThisMachine tells whether a host, as an address names it, cannot be another machine.
+func onThisMachine(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
