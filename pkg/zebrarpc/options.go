@@ -1,6 +1,7 @@
 package zebrarpc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,21 +56,11 @@ type Auth struct {
 
 // complete fills in defaults and says what is wrong.
 func (o *Options) complete() error {
-	if o.InFlight == 0 {
-		o.InFlight = DefaultInFlight
-	}
-	if o.ReadAhead == 0 {
-		o.ReadAhead = DefaultReadAhead
-	}
-	if o.MaxReply == 0 {
-		o.MaxReply = DefaultMaxReply
-	}
-	if o.PollFollowing == 0 {
-		o.PollFollowing = DefaultPollFollowing
-	}
-	if o.PollIdle == 0 {
-		o.PollIdle = DefaultPollIdle
-	}
+	o.InFlight = cmp.Or(o.InFlight, DefaultInFlight)
+	o.ReadAhead = cmp.Or(o.ReadAhead, DefaultReadAhead)
+	o.MaxReply = cmp.Or(o.MaxReply, DefaultMaxReply)
+	o.PollFollowing = cmp.Or(o.PollFollowing, DefaultPollFollowing)
+	o.PollIdle = cmp.Or(o.PollIdle, DefaultPollIdle)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
