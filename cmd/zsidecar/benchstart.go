@@ -47,22 +47,18 @@ func (f *benchStartFlags) apply(o *bench.Options) error {
 		starts[name] = &bench.StartOptions{Command: command}
 		return nil
 	})
-	for flag, set := range map[string]func(*bench.StartOptions, string){
-		"dir":      func(s *bench.StartOptions, v string) { s.Dir = v },
-		"complete": func(s *bench.StartOptions, v string) { s.Complete = v },
-	} {
-		list := f.dirs
-		if flag == "complete" {
-			list = f.completes
-		}
-		err = errors.Join(err, eachNamed(flag, list, func(name, value string) error {
+	ofStarted := func(flag string, values []string, set func(*bench.StartOptions, string)) error {
+		return eachNamed(flag, values, func(name, value string) error {
 			if starts[name] == nil {
 				return fmt.Errorf("flag --%s names %q, and no --start does", flag, name)
 			}
 			set(starts[name], value)
 			return nil
-		}))
+		})
 	}
+	err = errors.Join(err,
+		ofStarted("dir", f.dirs, func(s *bench.StartOptions, v string) { s.Dir = v }),
+		ofStarted("complete", f.completes, func(s *bench.StartOptions, v string) { s.Complete = v }))
 	for i, t := range o.Targets {
 		o.Targets[i].Start = starts[t.Name]
 		delete(starts, t.Name)

@@ -98,6 +98,6 @@ func (r *reporter) finish(now time.Time, s State) {
 
 func (r *reporter) hide() {
 	if r.Screen != nil {
-		r.Screen.hide()
+		r.Screen.Hide()
 	}
 }

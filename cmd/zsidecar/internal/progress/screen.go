@@ -54,9 +54,6 @@ func (s *Screen) Steps(done, total int, text string) {
 	s.put(drawn(uint64(max(done, 0)), uint64(max(total, 0)), fmt.Sprintf("%d/%d, %s", done, total, text)))
 }
 
-// Hide takes the bar away.
-func (s *Screen) Hide() { s.hide() }
-
 func (s *Screen) put(bar string) {
 	bar = truncate(bar, s.width()-1)
 	s.mu.Lock()
@@ -65,7 +62,8 @@ func (s *Screen) put(bar string) {
 	io.WriteString(s.out, clearLine+bar)
 }
 
-func (s *Screen) hide() {
+// Hide takes the bar away.
+func (s *Screen) Hide() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bar != "" {
