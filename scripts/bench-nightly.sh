@@ -14,12 +14,7 @@ finish() {
 }
 trap finish EXIT
 
-# Ports that nobody listens on now, below those that the kernel gives to clients.
-ports=()
-while [ ${#ports[@]} -lt 3 ]; do
-	port=$((10000 + RANDOM % 20000))
-	(: </dev/tcp/127.0.0.1/$port) 2>/dev/null || ports+=("127.0.0.1:$port")
-done
+mapfile -t ports < <(scripts/ports.sh 3)
 rpc=${ports[0]} grpc=${ports[1]} http=${ports[2]}
 
 go build -o "$work/zsidecar" ./cmd/zsidecar

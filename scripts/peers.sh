@@ -20,12 +20,7 @@ finish() {
 }
 trap finish EXIT
 
-# Ports that nobody listens on now, below those that the kernel gives to clients.
-ports=()
-while [ ${#ports[@]} -lt 5 ]; do
-	port=$((10000 + RANDOM % 20000))
-	(: </dev/tcp/127.0.0.1/$port) 2>/dev/null || ports+=("127.0.0.1:$port")
-done
+mapfile -t ports < <(scripts/ports.sh 5)
 rpc=${ports[0]} own=${ports[1]} ours=${ports[2]} http=${ports[3]} theirs=${ports[4]}
 
 config() { # the folder of the state

@@ -18,12 +18,7 @@ finish() {
 }
 trap finish EXIT
 
-# Ports that nobody listens on now.
-ports=()
-while [ ${#ports[@]} -lt 5 ]; do
-	port=$((20000 + RANDOM % 12000))
-	(: </dev/tcp/127.0.0.1/$port) 2>/dev/null || ports+=("127.0.0.1:$port")
-done
+mapfile -t ports < <(scripts/ports.sh 5)
 node=${ports[0]} grpc=${ports[1]} http=${ports[2]} pprof=${ports[3]} view=${ports[4]}
 
 # await WHAT URL PID LOG waits until the URL is answered with 200, and fails when the process has ended.
