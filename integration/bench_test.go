@@ -129,7 +129,8 @@ func fetchBare(tb testing.TB, n *node, from, to int) {
 		workers.Go(func() {
 			buffer := make([]byte, 64<<10)
 			for height := next.Add(1) - 1; height <= int64(to); height = next.Add(1) - 1 {
-				if err := fetchOne(client, n.url(), login, height, buffer); err != nil {
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"getblock","params":["%d",0]}`, height)
+				if err := askBare(client, n.url(), login, body, buffer); err != nil {
 					tb.Error(err)
 					return
 				}
@@ -139,8 +140,8 @@ func fetchBare(tb testing.TB, n *node, from, to int) {
 	workers.Wait()
 }
 
-func fetchOne(client *http.Client, url, login string, height int64, buffer []byte) error {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"getblock","params":["%d",0]}`, height)
+// askBare posts a question and drops the answer.
+func askBare(client *http.Client, url, login, body string, buffer []byte) error {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return err

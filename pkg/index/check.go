@@ -141,7 +141,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions) (Report, error) {
 		return Report{Dir: s.dir, Height: -1, Problems: []Problem{}}, nil
 	}
 	defer s.release(snap)
-	c := newChecker(ctx, o.withDefaults(), (&view{store: s, snap: snap}).read)
+	c := newChecker(ctx, o.withDefaults(), s.read)
 	c.live, c.store = snap, s
 	err := c.run()
 	if err == nil && snap.cutOff() { // then some of what was compared may have been another chain's

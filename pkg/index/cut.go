@@ -80,12 +80,10 @@ func markCut(gone []*segment, cut bool) {
 // lastEnd returns the end of the chain of the first keep segments, or of fewer: the tree sizes are in a segment's last block, which has
 // to be readable.
 func (s *Store) lastEnd(snap *snapshot, keep int) (end chainEnd, kept int, err error) {
-	txn := s.db.NewTransactionAt(latest, false)
-	defer txn.Discard()
 	for ; keep > 0; keep-- {
 		g := snap.segments[keep-1]
 		var last chain.Summary
-		err := s.withSegment(txn, g, func(row segmentRow) (err error) {
+		err := s.withSegment(g, func(row segmentRow) (err error) {
 			last, err = summarize(row, g.last)
 			return err
 		})
@@ -107,7 +105,7 @@ func (s *snapshot) cutOff() bool {
 }
 
 // readBack turns what came of reading a segment's rows into what its reader gets.
-func (s *Store) readBack(g *segment, key string, err error) error {
+func readBack[K rowKey](s *Store, g *segment, key K, err error) error {
 	var c *CorruptError
 	switch {
 	case g.cut.Load(): // and then the bytes may have been those of another chain
@@ -117,7 +115,7 @@ func (s *Store) readBack(g *segment, key string, err error) error {
 	case errors.As(err, &c):
 		return err
 	}
-	return s.markCorrupt(g, key, missing(err))
+	return s.markCorrupt(g, key.String(), missing(err))
 }
 
 // below returns a table of the entries below a height.

@@ -294,9 +294,7 @@ func (s *Store) cutTornEnd() error {
 
 // verify reads both rows of a segment, and verifies what was not verified yet.
 func (s *Store) verify(g *segment) error {
-	txn := s.db.NewTransactionAt(latest, false)
-	defer txn.Discard()
-	return s.withSegment(txn, g, func(segmentRow) error {
-		return s.withTransparent(txn, g, func(transparentRow) error { return nil })
+	return s.withSegment(g, func(segmentRow) error {
+		return s.withTransparent(g, func(transparentRow) error { return nil })
 	})
 }

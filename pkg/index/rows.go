@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -25,14 +26,55 @@ func missing(err error) error {
 	return err
 }
 
+// heldRow is a row of a sealed segment that has been found once. Finding it takes microseconds, more than most that is cut out of it, and
+// it never changes: whoever reads it again goes to its place in the value log at once.
+type heldRow struct{ item atomic.Pointer[badger.Item] }
+
+// rowKey is the key of a row, and how messages name it.
+type rowKey interface {
+	bytes() []byte
+	fmt.Stringer
+}
+
+// readHeld is readRow for a row of a sealed segment. The store must not be closed meanwhile.
+func readHeld[K rowKey](s *Store, row *heldRow, key K, fn func(row []byte) error) error {
+	item := row.item.Load()
+	if item == nil {
+		var err error
+		if item, err = s.hold(row, key.bytes()); err != nil {
+			return err
+		}
+	}
+	return item.Value(fn)
+}
+
+// hold finds a row, and keeps where it lies unless Badger had it among its keys: then the item is a copy of the row itself.
+func (s *Store) hold(row *heldRow, key []byte) (*badger.Item, error) {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	item, err := s.held.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	if copied := item.EstimatedSize() == item.KeySize()+item.ValueSize(); copied {
+		return item, nil
+	}
+	// The first read writes to the item, the next ones do not: any number of goroutines may have it from here on.
+	if err := item.Value(nil); err != nil {
+		return nil, err
+	}
+	row.item.Store(item)
+	return item, nil
+}
+
 // withSegment reads a segment row and verifies what was not verified yet. Errors of fn mark the segment as corrupt, since rows that
-// passed their checksums are what the builder wrote.
-func (s *Store) withSegment(txn *badger.Txn, g *segment, fn func(segmentRow) error) error {
+// passed their checksums are what the builder wrote. The store must not be closed meanwhile.
+func (s *Store) withSegment(g *segment, fn func(segmentRow) error) error {
 	if c := g.corrupt.Load(); c != nil {
 		return c
 	}
 	key := segmentKey(g.last)
-	err := readRow(txn, key.bytes(), func(v []byte) error {
+	err := readHeld(s, &g.frames, key, func(v []byte) error {
 		row, err := decodeSegment(v)
 		if err != nil {
 			return err
@@ -48,13 +90,13 @@ func (s *Store) withSegment(txn *badger.Txn, g *segment, fn func(segmentRow) err
 		}
 		return fn(row)
 	})
-	return s.readBack(g, key.String(), err)
+	return readBack(s, g, key, err)
 }
 
 // withTransparent reads the transparent row of a segment like withSegment.
-func (s *Store) withTransparent(txn *badger.Txn, g *segment, fn func(transparentRow) error) error {
+func (s *Store) withTransparent(g *segment, fn func(transparentRow) error) error {
 	key := transparentKey(g.last)
-	err := readRow(txn, key.bytes(), func(v []byte) error {
+	err := readHeld(s, &g.columns, key, func(v []byte) error {
 		row, err := decodeTransparent(v)
 		if err != nil {
 			return err
@@ -70,7 +112,7 @@ func (s *Store) withTransparent(txn *badger.Txn, g *segment, fn func(transparent
 		}
 		return fn(row)
 	})
-	return s.readBack(g, key.String(), err)
+	return readBack(s, g, key, err)
 }
 
 // rowsOf iterates over the rows of a prefix, in order, with a copy of each key.

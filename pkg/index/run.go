@@ -16,7 +16,7 @@ func (v *view) run(cur, last chain.Height, p chain.Projection) (chain.Frames, er
 	if cur < v.snap.sealed.blocks {
 		read = r.segment
 	}
-	if err := v.read(read); err != nil {
+	if err := v.store.open(read); err != nil {
 		v.store.buffers.Put(r.buf)
 		return chain.Frames{}, err
 	}
@@ -37,21 +37,21 @@ type runReader struct {
 }
 
 // segment reads from the segment of height cur.
-func (r *runReader) segment(txn *badger.Txn) error {
+func (r *runReader) segment() error {
 	g := r.view.snap.segmentAt(r.cur)
 	end := min(r.last, g.last)
 	if r.down {
 		end = max(r.last, g.first)
 	}
 	s := r.view.store
-	return s.withSegment(txn, g, func(row segmentRow) error {
+	return s.withSegment(g, func(row segmentRow) error {
 		if r.p == chain.DefaultProjection && !r.down {
 			return r.copyFrames(row, end)
 		}
 		if !r.p.NeedsTransparent() {
 			return r.cut(row, nil, end)
 		}
-		return s.withTransparent(txn, g, func(columns transparentRow) error { return r.cut(row, &columns, end) })
+		return s.withTransparent(g, func(columns transparentRow) error { return r.cut(row, &columns, end) })
 	})
 }
 
@@ -153,7 +153,7 @@ func (r segmentRow) expect(h chain.Height, s chain.Summary) error {
 }
 
 // recent reads recent rows from cur on.
-func (r *runReader) recent(txn *badger.Txn) error {
+func (r *runReader) recent() error {
 	snap := r.view.snap
 	end := r.last
 	if r.down {
@@ -171,7 +171,7 @@ func (r *runReader) recent(txn *badger.Txn) error {
 		} else {
 			if find == nil {
 				var done func()
-				find, done = r.finder(txn, h, end)
+				find, done = r.finder(h, end)
 				defer done()
 			}
 			err = find(recentKey(id).append(space[:0]), r.projectRow)
@@ -205,10 +205,11 @@ func (r *runReader) projectRow(v []byte) error {
 
 // finder returns how to find the rows from h to end: one by one, or, since that costs microseconds each, with an iterator that steps
 // over the rows of other chains.
-func (r *runReader) finder(txn *badger.Txn, h, end chain.Height) (find func(key []byte, fn func([]byte) error) error, done func()) {
+func (r *runReader) finder(h, end chain.Height) (find func(key []byte, fn func([]byte) error) error, done func()) {
 	const few = 8
+	txn := r.view.store.db.NewTransactionAt(latest, false)
 	if max(h, end)-min(h, end) < few {
-		return func(key []byte, fn func([]byte) error) error { return readRow(txn, key, fn) }, func() {}
+		return func(key []byte, fn func([]byte) error) error { return readRow(txn, key, fn) }, txn.Discard
 	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixRecent), Reverse: r.down})
 	it.Seek(recentKey{Height: h, Hash: r.view.snap.recentAt(h).hash}.bytes())
@@ -222,5 +223,5 @@ func (r *runReader) finder(txn *badger.Txn, h, end chain.Height) (find func(key 
 			}
 		}
 		return badger.ErrKeyNotFound
-	}, it.Close
+	}, func() { it.Close(); txn.Discard() }
 }

@@ -28,6 +28,8 @@ type segment struct {
 	corrupt     atomic.Pointer[CorruptError] // nil while nothing wrong was found
 	unlisted    bool                         // its hashes are in no table
 	cut         atomic.Bool                  // its blocks have left the index: its rows may be deleted or be others' by now
+
+	frames, columns heldRow
 }
 
 func (g *segment) count() int { return int(g.last-g.first) + 1 }

@@ -27,6 +27,9 @@ type Store struct {
 	gate   sync.RWMutex
 	closed bool
 
+	holding sync.Mutex  // guards held's Get: Badger does not say that a transaction may be used by several goroutines
+	held    *badger.Txn // what a heldRow belongs to
+
 	current  atomic.Pointer[snapshot]
 	hashes   atomic.Pointer[hashTable]
 	complete atomic.Bool
@@ -112,7 +115,28 @@ func openBadger(dir string, lock *os.File, o Options) (s *Store, err error) {
 		return nil, fmt.Errorf("%w: %s", err, whenItStays)
 	}
 	db.SetDiscardTs(db.MaxVersion())
-	return &Store{dir: dir, o: o, lock: lock, db: db, log: log, version: db.MaxVersion(), killed: killed}, nil
+	return &Store{
+		dir: dir, o: o, lock: lock, db: db, log: log, version: db.MaxVersion(), killed: killed, held: db.NewTransactionAt(latest, false),
+	}, nil
+}
+
+// open runs fn while the store is open, which it stays until fn returns; else it fails with ErrClosed.
+func (s *Store) open(fn func() error) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return fn()
+}
+
+// read is open with a read transaction.
+func (s *Store) read(fn func(*badger.Txn) error) error {
+	return s.open(func() error {
+		txn := s.db.NewTransactionAt(latest, false)
+		defer txn.Discard()
+		return fn(txn)
+	})
 }
 
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
@@ -127,6 +151,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.held.Discard()
 	if err := checkRoom(s.dir, badgerRoom, s.o.freeHook); NoRoom(err) {
 		s.o.Logger.Warn("the index is left as it is, its log is replayed at the next start", "error", err)
 		return nil

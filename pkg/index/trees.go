@@ -173,7 +173,7 @@ func (v *view) keptTree(hash chain.Hash) (t chain.TreeState, err error) {
 		return t, fmt.Errorf("it is not kept: %w", chain.ErrUnavailable)
 	}
 	key := treeKey(hash)
-	err = v.read(func(txn *badger.Txn) error {
+	err = v.store.read(func(txn *badger.Txn) error {
 		return readRow(txn, key.bytes(), func(row []byte) (err error) {
 			t, err = decodeTree(key, row)
 			return err

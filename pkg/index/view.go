@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
@@ -71,26 +69,14 @@ func (v *view) HashAt(_ context.Context, h chain.Height) (chain.Hash, error) {
 
 // hashAt reads the hash of a sealed block from its bytes.
 func (v *view) hashAt(h chain.Height) (hash chain.Hash, err error) {
-	err = v.read(func(txn *badger.Txn) error {
-		return v.store.withSegment(txn, v.snap.segmentAt(h), func(row segmentRow) error {
+	err = v.store.open(func() error {
+		return v.store.withSegment(v.snap.segmentAt(h), func(row segmentRow) error {
 			s, err := summarize(row, h)
 			hash = s.ID.Hash
 			return err
 		})
 	})
 	return hash, err
-}
-
-// read runs fn with a read transaction, unless the store is closed.
-func (v *view) read(fn func(*badger.Txn) error) error {
-	v.store.gate.RLock()
-	defer v.store.gate.RUnlock()
-	if v.store.closed {
-		return ErrClosed
-	}
-	txn := v.store.db.NewTransactionAt(latest, false)
-	defer txn.Discard()
-	return fn(txn)
 }
 
 // Blocks implements chain.View. A run that touches a corrupt row is a CorruptError.
