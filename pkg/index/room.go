@@ -50,7 +50,7 @@ func checkFree(dir string, needed int64, free func() int64) error {
 		if err := unix.Statfs(dir, &fs); err != nil {
 			return fmt.Errorf("look for free space in %s: %w", dir, err)
 		}
-		free = func() int64 { return int64(fs.Bavail) * fs.Bsize }
+		free = func() int64 { return int64(fs.Bavail) * int64(fs.Bsize) }
 	}
 	if n := free(); n < needed {
 		return &DiskFullError{Dir: dir, Free: n, Needed: needed}

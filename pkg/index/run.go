@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"fmt"
+	"sort"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -59,10 +60,7 @@ func (r *runReader) segment() error {
 func (r *runReader) copyFrames(row segmentRow, end chain.Height) error {
 	first, last := int(r.cur-row.first), int(end-row.first)
 	start, _ := row.ends.span(first)
-	n := first
-	for n < last && row.ends.at(n+1)-start <= chain.RunSize {
-		n++
-	}
+	n := first + sort.Search(last-first, func(more int) bool { return row.ends.at(first+1+more)-start > chain.RunSize })
 	*r.buf = append(*r.buf, row.frames[start:row.ends.at(n)]...)
 	return r.describe(row, row.first+chain.Height(n))
 }
@@ -152,46 +150,57 @@ func (r segmentRow) expect(h chain.Height, s chain.Summary) error {
 	return nil
 }
 
-// recent reads recent rows from cur on.
+// recent reads recent blocks from cur on: those that are short from memory, the others from their rows.
 func (r *runReader) recent() error {
 	snap := r.view.snap
 	end := r.last
 	if r.down {
 		end = max(r.last, snap.sealed.blocks)
 	}
+	inMemory := !r.p.NeedsTransparent()
 	var find func(key []byte, fn func([]byte) error) error // made for the first row that has to be read
 	var space [recentKeyLen]byte
-	for h := r.cur; ; h = r.step(h) {
+	for h, last := r.cur, r.cur; ; last, h = h, r.step(h) {
 		b := snap.recentAt(h)
-		id := chain.BlockID{Height: h, Hash: b.hash}
-		before := *r.buf
+		before := len(*r.buf)
 		var err error
-		if b.short != nil && !r.p.NeedsTransparent() {
-			err = r.project(b.short, nil)
-		} else {
+		switch {
+		case b.short == nil || !inMemory:
 			if find == nil {
 				var done func()
 				find, done = r.finder(h, end)
 				defer done()
 			}
-			err = find(recentKey(id).append(space[:0]), r.projectRow)
+			err = find(recentKey{Height: h, Hash: b.hash}.append(space[:0]), r.projectRow)
+		case r.p == chain.DefaultProjection:
+			*r.buf = append(*r.buf, b.short...)
+		default:
+			err = r.project(b.short, nil)
 		}
-		switch {
-		case err != nil && h != r.cur: // the run ends before it, and the next one says which height cannot be read
-			*r.buf = before
-			return nil
-		case err != nil:
-			return &CorruptError{First: h, Last: h, Key: recentKey(id).String(), Err: missing(err)}
-		case h == r.cur:
-			r.out.First, r.out.Prev = id, b.prev
-		case r.down:
-			r.out.Prev = b.prev
+		if err != nil {
+			if h != r.cur { // the run ends before it, and the next one says which height cannot be read
+				*r.buf = (*r.buf)[:before]
+				r.describeRecent(last)
+				return nil
+			}
+			key := recentKey{Height: h, Hash: b.hash}
+			return &CorruptError{First: h, Last: h, Key: key.String(), Err: missing(err)}
 		}
-		r.out.Last = id
-		r.out.Count++
 		if h == end || len(*r.buf) >= chain.RunSize {
+			r.describeRecent(h)
 			return nil
 		}
+	}
+}
+
+// describeRecent fills in which recent blocks the run has: cur to h.
+func (r *runReader) describeRecent(h chain.Height) {
+	snap := r.view.snap
+	first, last := snap.recentAt(r.cur), snap.recentAt(h)
+	r.out.First, r.out.Last = chain.BlockID{Height: r.cur, Hash: first.hash}, chain.BlockID{Height: h, Hash: last.hash}
+	r.out.Prev, r.out.Count = first.prev, int(h-r.cur)+1
+	if r.down {
+		r.out.Prev, r.out.Count = last.prev, int(r.cur-h)+1
 	}
 }
 
