@@ -106,29 +106,17 @@ func (s *snapshot) cutOff() bool {
 
 // readBack turns what came of reading a segment's rows into what its reader gets.
 func readBack[K rowKey](s *Store, g *segment, key K, err error) error {
-	var c *CorruptError
 	switch {
 	case g.cut.Load(): // and then the bytes may have been those of another chain
 		return fmt.Errorf("blocks %d to %d were cut off the index: %w", g.first, g.last, chain.ErrReorged)
 	case err == nil:
 		return nil
-	case errors.As(err, &c):
+	}
+	var c *CorruptError
+	if errors.As(err, &c) {
 		return err
 	}
 	return s.markCorrupt(g, key.String(), missing(err))
-}
-
-// below returns a table of the entries below a height.
-func (t hashTable) below(n chain.Height) hashTable {
-	var entries []uint64
-	for _, run := range t {
-		for _, e := range run {
-			if chain.Height(e) < n {
-				entries = append(entries, e)
-			}
-		}
-	}
-	return newHashTable(entries)
 }
 
 // dropRoots adds the deletion of the subtree roots from height n on to a batch, and rootsDropped forgets them after the commit.

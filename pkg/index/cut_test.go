@@ -40,7 +40,7 @@ func TestCut(t *testing.T) {
 			}
 			expectLeft(t, s, blocks, left)
 			entries := 0
-			for _, run := range *s.hashes.Load() {
+			for _, run := range s.hashes.Load().runs {
 				entries += len(run)
 			}
 			if sealed := s.Stats().SealedBlocks; entries != sealed {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -268,49 +269,77 @@ func fixChecksums(kind byte, row []byte) {
 	}
 }
 
+// TestHashTable grows tables over several pages, with segments that are missing, cuts them, and grows them again.
 func TestHashTable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	const n = 20_000
-	hashes := make([]chain.Hash, n)
-	prefixes := make([]byte, 0, n*hashPrefixLen)
-	for i := range hashes {
-		for j := range hashes[i] {
-			hashes[i][j] = byte(rng.Uint32())
+	const n = 5*pageBlocks/2 + 100
+	prefixes := make([]byte, n*hashPrefixLen)
+	for h := range n {
+		p := prefixes[h*hashPrefixLen:][:hashPrefixLen]
+		binary.BigEndian.PutUint32(p, rng.Uint32())
+		if h%10_000 == 0 {
+			copy(p, []byte{0, 0, byte(h / 10_000 % 3), 7}) // some share all of it
 		}
-		if i%10 == 0 {
-			hashes[i][0], hashes[i][1], hashes[i][2], hashes[i][3] = 0, 0, byte(i%3), 7 // many share their prefix
+	}
+	prefix := func(h chain.Height) []byte { return prefixes[int(h)*hashPrefixLen:][:hashPrefixLen] }
+	grow := func(table hashTable, listed map[uint64][]chain.Height, from, to chain.Height) hashTable {
+		for from < to {
+			next := min(to, from+1+chain.Height(rng.IntN(3000)))
+			if next == to || rng.IntN(20) > 0 { // else a segment that cannot be read
+				table = table.with(appendEntries(nil, from, prefixes[int(from)*hashPrefixLen:int(next)*hashPrefixLen]))
+				for h := from; h < next; h++ {
+					listed[hashKey(prefix(h))] = append(listed[hashKey(prefix(h))], h)
+				}
+			}
+			from = next
 		}
-		prefixes = append(prefixes, hashes[i][:hashPrefixLen]...)
+		if len(table.pages) != int(to>>pageBits) || len(table.runs) > 12 {
+			t.Fatalf("%d pages and %d runs of %d blocks", len(table.pages), len(table.runs), to)
+		}
+		return table
 	}
-	whole := newHashTable(appendEntries(nil, 0, prefixes))
-	grown := newHashTable(nil)
-	for from := 0; from < n; {
-		to := min(n, from+1+rng.IntN(300))
-		grown = grown.with(appendEntries(nil, chain.Height(from), prefixes[from*hashPrefixLen:to*hashPrefixLen]))
-		from = to
+	var samples []chain.Height
+	for h := chain.Height(0); h < n; h += 10_000 {
+		samples = append(samples, h, min(h+1+chain.Height(rng.IntN(9_999)), n-1))
 	}
-	if len(whole) != 1 || len(grown) > 16 {
-		t.Errorf("%d and %d runs", len(whole), len(grown))
-	}
-	for name, table := range map[string]hashTable{"sorted at once": whole, "grown": grown} {
-		for h := 0; h < n; h += 7 {
-			for _, limit := range []chain.Height{n, chain.Height(h + 1), chain.Height(h)} {
+	check := func(table hashTable, listed map[uint64][]chain.Height, blocks chain.Height) {
+		t.Helper()
+		for _, h := range samples {
+			var hash chain.Hash
+			copy(hash[:], prefix(h))
+			for _, limit := range []chain.Height{blocks, min(h+1, blocks), min(h, blocks)} {
 				var want []chain.Height
-				for i := range int(limit) {
-					if [hashPrefixLen]byte(hashes[i][:]) == [hashPrefixLen]byte(hashes[h][:]) {
-						want = append(want, chain.Height(i))
+				for _, same := range listed[hashKey(hash[:])] {
+					if same < limit {
+						want = append(want, same)
 					}
 				}
-				got := table.candidates(nil, hashes[h], limit)
+				got := table.candidates(nil, hash, limit)
 				slices.Sort(got)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%s: height %d below %d: %v, want %v", name, h, limit, got, want)
+					t.Fatalf("height %d of %d below %d: %v, want %v", h, blocks, limit, got, want)
 				}
 			}
-			if h%10 != 0 {
-				h += 200 // the search above is slow
+		}
+	}
+	listed := map[uint64][]chain.Height{}
+	table := grow(hashTable{}, listed, 0, n)
+	check(table, listed, n)
+	for _, to := range []chain.Height{n - 1, 2*pageBlocks + 1, 2 * pageBlocks, pageBlocks + 12_345, 1, 0} {
+		kept := map[uint64][]chain.Height{}
+		for key, heights := range listed {
+			for _, h := range heights {
+				if h < to {
+					kept[key] = append(kept[key], h)
+				}
 			}
+		}
+		less := table.below(to)
+		check(less, kept, to)
+		check(table, listed, n) // is as it was
+		if to > pageBlocks {
+			check(grow(less, kept, to, n), kept, n)
 		}
 	}
 }
@@ -321,7 +350,7 @@ func TestSortEntries(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 4095, 4096, 100_000} {
 		entries := make([]uint64, n)
 		for i := range entries {
-			entries[i] = uint64(rng.Uint32()>>rng.IntN(32))<<32 | uint64(i)
+			entries[i] = uint64(rng.Uint32()>>(32-hashBits)>>rng.IntN(hashBits))<<32 | uint64(i)
 		}
 		want := slices.Clone(entries)
 		slices.Sort(want)

@@ -19,7 +19,7 @@ func (s *Store) load() (err error) {
 		return err
 	}
 	snap := &snapshot{sealed: s.state.sealed, top: s.state.top}
-	entries, garbage, err := s.loadSegments(txn, snap)
+	hashes, garbage, err := s.loadSegments(txn, snap)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,6 @@ func (s *Store) load() (err error) {
 		return err
 	}
 	s.state.top = snap.top
-	hashes := newHashTable(entries)
 	s.hashes.Store(&hashes)
 	s.complete.Store(s.state.complete)
 	s.garbage = slices.Concat(garbage, rows, unusable)
@@ -126,10 +125,10 @@ func readNetwork(txn *badger.Txn) (n network, err error) {
 	return n, nil
 }
 
-// loadSegments fills in the list of segments and returns their hash entries, and the keys of rows that the state does not name.
+// loadSegments fills in the list of segments and returns the table of their hashes, and the keys of rows that the state does not name.
 // A segment that cannot be trusted is listed as corrupt and stops nothing.
-func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64, garbage [][]byte, err error) {
-	entries = make([]uint64, 0, snap.sealed.blocks)
+func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (hashes hashTable, garbage [][]byte, err error) {
+	entries := make([]uint64, 0, min(snap.sealed.blocks, pageBlocks+DefaultSegmentBlocks)) // not in the table yet: whole pages are cheaper
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixSegment)})
 	defer it.Close()
 	next := chain.Height(0) // first height that no segment of the list has
@@ -160,7 +159,9 @@ func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64,
 				s.markCorrupt(g, segmentKey(last).String(), fmt.Errorf("its parent is %s, not %s", g.prev, snap.segments[n-1].hash))
 			}
 			snap.segments = append(snap.segments, g)
-			entries = appendEntries(entries, row.first, row.prefixes)
+			if entries = appendEntries(entries, row.first, row.prefixes); len(entries) >= pageBlocks {
+				hashes, entries = hashes.with(entries), make([]uint64, 0, cap(entries))
+			}
 			return nil
 		})
 		if err != nil {
@@ -177,7 +178,7 @@ func (s *Store) loadSegments(txn *badger.Txn, snap *snapshot) (entries []uint64,
 			garbage = append(garbage, key)
 		}
 	}
-	return entries, garbage, nil
+	return hashes.with(entries), garbage, nil
 }
 
 // listGap lists the heights from..to-1 as a corrupt segment, if there are any: their row is gone.
