@@ -213,11 +213,12 @@ func (r *runReader) projectRow(v []byte) error {
 }
 
 // finder returns how to find the rows from h to end: one by one, or, since that costs microseconds each, with an iterator that steps
-// over the rows of other chains.
+// over the rows of other chains. It copies one row more than it is asked for, so it is for runs of many blocks.
 func (r *runReader) finder(h, end chain.Height) (find func(key []byte, fn func([]byte) error) error, done func()) {
 	const few = 8
 	txn := r.view.store.db.NewTransactionAt(latest, false)
-	if max(h, end)-min(h, end) < few {
+	fit := 1 + chain.RunSize/(1+r.view.snap.recentAt(h).frame)
+	if min(uint32(max(h, end)-min(h, end)), fit) < few {
 		return func(key []byte, fn func([]byte) error) error { return readRow(txn, key, fn) }, txn.Discard
 	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefixRecent), Reverse: r.down})
