@@ -181,6 +181,7 @@ func (n *fakeNode) TreeSizes(_ context.Context, hash chain.Hash) (chain.TreeSize
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.trees.sizes++
 	return sizesAt(n.blocks, h), nil
 }
 

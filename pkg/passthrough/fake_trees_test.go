@@ -72,6 +72,7 @@ func withLeaves(blocks []*chain.Block, leaves uint32) []*chain.Block {
 type treeAnswers struct {
 	asked    int                    // tree states
 	hashes   int                    // block hashes
+	sizes    int                    // tree sizes of a hash
 	lists    int                    // lists of subtrees
 	onAsk    func()                 // before a tree state is answered
 	onList   func()                 // before a list of subtrees is answered

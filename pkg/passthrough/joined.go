@@ -32,7 +32,7 @@ type Indexed interface {
 
 // Joined is the Source of the whole chain: the index for the heights that it has, Zebra for the rest. It is safe for concurrent use.
 type Joined struct {
-	zebra    chain.Source
+	zebra    *Zebra
 	index    atomic.Pointer[Indexed]
 	compared atomic.Pointer[comparison] // the last one
 	ahead    chan chain.BlockID         // where ranges have ended, for Run
@@ -45,7 +45,7 @@ type comparison struct {
 }
 
 // NewJoined returns a Source that asks Zebra for everything until SetIndex is called.
-func NewJoined(zebra chain.Source) *Joined {
+func NewJoined(zebra *Zebra) *Joined {
 	return &Joined{zebra: zebra, ahead: make(chan chain.BlockID, maxAhead)}
 }
 
@@ -76,7 +76,7 @@ func (j *Joined) View(ctx context.Context) (chain.View, error) {
 		v.complete = v.index != nil && apart == nil && (*index).Complete()
 	}
 	if apart == nil {
-		v.zebra, v.zebraErr = j.zebra.View(ctx)
+		v.zebra, v.zebraErr = j.zebra.view()
 	} else {
 		v.zebraErr = fmt.Errorf("%w: %w: %w", chain.ErrUnavailable, chain.ErrApart, apart)
 	}
@@ -162,7 +162,7 @@ type joinedView struct {
 	joined *Joined
 	indexView
 	complete bool
-	zebra    chain.View // nil with zebraErr
+	zebra    *zebraView // nil with zebraErr
 	zebraErr error
 	tip      chain.BlockID
 	tipErr   error

@@ -14,8 +14,11 @@ func (v *joinedView) TreeState(ctx context.Context, h chain.Height) (chain.TreeS
 	if v.tipErr == nil && h > v.tip.Height {
 		return chain.TreeState{}, &chain.AboveTipError{Asked: uint64(h), Tip: v.tip.Height}
 	}
+	fromZebra := func() (chain.TreeState, error) {
+		return v.treesFromZebra(h, func() (chain.TreeState, error) { return v.zebra.TreeState(ctx, h) })
+	}
 	if source(h, v.indexTip.Height, v.index != nil) == chain.FromZebra {
-		return v.treesFromZebra(ctx, h)
+		return fromZebra()
 	}
 	state, err := v.index.TreeState(ctx, h)
 	if err == nil || !errors.Is(err, chain.ErrUnavailable) {
@@ -24,12 +27,12 @@ func (v *joinedView) TreeState(ctx context.Context, h chain.Height) (chain.TreeS
 	block, err := summaryAt(ctx, v.index, h)
 	var unreadable *chain.UnreadableError
 	if errors.As(err, &unreadable) {
-		return v.treesFromZebra(ctx, h)
+		return fromZebra()
 	}
 	if err != nil {
 		return chain.TreeState{}, err
 	}
-	state, err = v.treesFromZebra(ctx, h)
+	state, err = v.treesFromZebra(h, func() (chain.TreeState, error) { return v.zebra.treesOf(ctx, &block) })
 	if errors.Is(err, chain.ErrAboveTip) {
 		return state, fmt.Errorf("zebra is behind block %s: %w", block.ID, chain.ErrUnavailable)
 	}
@@ -58,12 +61,12 @@ func checkTrees(state *chain.TreeState, block *chain.Summary) error {
 	return nil
 }
 
-// treesFromZebra asks Zebra, and holds P1.
-func (v *joinedView) treesFromZebra(ctx context.Context, h chain.Height) (chain.TreeState, error) {
+// treesFromZebra asks Zebra for the trees of the block at height h, and holds P1.
+func (v *joinedView) treesFromZebra(h chain.Height, ask func() (chain.TreeState, error)) (chain.TreeState, error) {
 	if v.zebra == nil {
 		return chain.TreeState{}, v.zebraErr
 	}
-	state, err := v.zebra.TreeState(ctx, h)
+	state, err := ask()
 	if err == nil && v.tipErr == nil && h == v.tip.Height && state.ID != v.tip {
 		return chain.TreeState{}, fmt.Errorf("block %s is not the tip %s: %w", state.ID, v.tip, chain.ErrReorged)
 	}

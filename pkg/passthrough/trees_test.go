@@ -261,6 +261,18 @@ func TestJoinedTreesBelongToTheIndexedBlock(t *testing.T) {
 	}
 }
 
+// TestJoinedTreesTakeOneQuestion: the index knows hash and sizes of its block, also where Zebra leaves the empty trees out.
+func TestJoinedTreesTakeOneQuestion(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, node, _ := newJoined(t, blocks, 101, true)
+	node.trees.spoil = func(s *chain.TreeState) { s.Orchard = "" } // there are no Orchard notes
+	expectTrees(t, mustView(t, j), blocks, 80)
+	if node.trees.asked != 1 || node.trees.hashes != 0 || node.trees.sizes != 0 {
+		t.Errorf("zebra was asked %d times for trees, %d for a hash, %d for sizes", node.trees.asked, node.trees.hashes, node.trees.sizes)
+	}
+}
+
 func TestJoinedTreesWhereTheIndexCannotRead(t *testing.T) {
 	t.Parallel()
 	blocks := branch(nil, 0, 100, "a")

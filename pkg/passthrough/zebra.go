@@ -47,6 +47,14 @@ func New(node Node) *Zebra {
 
 // View returns the node's best chain as the tip watcher last saw it. It fails with ErrUnavailable until Zebra has answered once.
 func (z *Zebra) View(context.Context) (chain.View, error) {
+	v, err := z.view()
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (z *Zebra) view() (*zebraView, error) {
 	state := z.node.Tip()
 	if !state.Known {
 		return nil, notAnswered(state.Err)

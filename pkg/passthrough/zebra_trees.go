@@ -29,7 +29,24 @@ func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeSt
 		}
 		id = chain.BlockID{Height: h, Hash: hash}
 	}
-	state, err := v.zebra.trees.get(ctx, id.Hash, func() (chain.TreeState, error) { return v.zebra.treeState(ctx, id) })
+	return v.trees(ctx, id, func() (chain.TreeSizes, error) { return v.zebra.node.TreeSizes(ctx, id.Hash) })
+}
+
+// treesOf is TreeState of a block that somebody else knows already: Zebra is asked one question in place of two or three. A block that is
+// not on Zebra's best chain is ErrReorged.
+func (v *zebraView) treesOf(ctx context.Context, block *chain.Summary) (chain.TreeState, error) {
+	if block.ID.Height > v.state.ID.Height {
+		return chain.TreeState{}, v.aboveTip(block.ID.Height)
+	}
+	if v.state.Err != nil {
+		return chain.TreeState{}, notAnswered(v.state.Err)
+	}
+	return v.trees(ctx, block.ID, func() (chain.TreeSizes, error) { return block.Sizes, nil })
+}
+
+// trees takes what is kept, and else asks.
+func (v *zebraView) trees(ctx context.Context, id chain.BlockID, leaves func() (chain.TreeSizes, error)) (chain.TreeState, error) {
+	state, err := v.zebra.trees.get(ctx, id.Hash, func() (chain.TreeState, error) { return v.zebra.treeState(ctx, id, leaves) })
 	if err != nil {
 		return chain.TreeState{}, v.explain(ctx, id, err)
 	}
@@ -61,8 +78,8 @@ func (v *zebraView) left(err error) error {
 	return err
 }
 
-// treeState asks for the trees at the end of a block.
-func (z *Zebra) treeState(ctx context.Context, id chain.BlockID) (chain.TreeState, error) {
+// treeState asks for the trees at the end of a block. How many leaves they have is only asked for when Zebra leaves a tree out.
+func (z *Zebra) treeState(ctx context.Context, id chain.BlockID, leaves func() (chain.TreeSizes, error)) (chain.TreeState, error) {
 	state, err := z.node.TreeState(ctx, id.Hash)
 	if err != nil {
 		return state, err
@@ -74,7 +91,7 @@ func (z *Zebra) treeState(ctx context.Context, id chain.BlockID) (chain.TreeStat
 		return state, nil
 	}
 	// Zebra says nothing of pools that are not active yet. Nothing else may be taken for an empty tree.
-	sizes, err := z.node.TreeSizes(ctx, id.Hash)
+	sizes, err := leaves()
 	if err != nil {
 		return state, err
 	}
