@@ -74,8 +74,11 @@ func BenchmarkBuild(b *testing.B) {
 		c := newSidecar(b, n.url(), n.cookie(), defaultSegments)
 		s := measure(tip+1, func() time.Duration { return 0 }, func() {
 			c.start()
-			for c.indexHeight() < tip {
-				time.Sleep(20 * time.Millisecond)
+			// The metrics would cost it a twentieth of its processor time.
+			for !strings.Contains(c.proc.output.String(), "the index is complete") {
+				if time.Sleep(5 * time.Millisecond); !c.proc.running() {
+					b.Fatalf("zsidecar ended during the build:\n%s", c.proc.output.tail(4000))
+				}
 			}
 		})
 		c.stop()
