@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/zsidecar/zsidecar/pkg/bench"
 )
@@ -72,6 +73,9 @@ const (
 	Worse  Verdict = "worse"
 	Noise  Verdict = "noise"
 	TooFew Verdict = "too few rounds" // to tell a change from noise
+
+	// Faulty is what answered wrongly in this scenario, then or now: how fast it did that means nothing.
+	Faulty Verdict = "faulty"
 
 	// OfReference is the reference's own row: what changed there is the machine's doing, or spoils it as a reference.
 	OfReference Verdict = "reference"
@@ -153,6 +157,10 @@ func Compare(old, now *bench.Result, reference string) (*Comparison, error) {
 	for _, g := range groups(old) {
 		before[g.setting] = g
 	}
+	faulty := map[[2]string]bool{} // by scenario and target
+	for _, f := range slices.Concat(old.Faults, now.Faults) {
+		faulty[[2]string{f.Scenario, f.Target}] = true
+	}
 	seen := map[setting]*group{}
 	for _, g := range groups(now) {
 		seen[g.setting] = g
@@ -163,7 +171,7 @@ func Compare(old, now *bench.Result, reference string) (*Comparison, error) {
 			case was == nil || was.of[t.Name] == nil:
 				c.OnlyNew = append(c.OnlyNew, label(g, t.Name))
 			default:
-				c.rows(was, g, t.Name)
+				c.rows(was, g, t.Name, func(target string) bool { return faulty[[2]string{g.scenario, target}] })
 			}
 		}
 	}
@@ -181,8 +189,8 @@ func label(g *group, target string) string {
 	return fmt.Sprintf("%s: %s at %s", Plain(g.scenario), g, Plain(target))
 }
 
-// rows adds the metrics of one case at one target.
-func (c *Comparison) rows(old, now *group, target string) {
+// rows adds the metrics of one case at one target; faulty tells who had faults in the scenario.
+func (c *Comparison) rows(old, now *group, target string, faulty func(target string) bool) {
 	for _, s := range scales() {
 		before, ok := old.of[target].Stat(s.metric)
 		after, also := now.of[target].Stat(s.metric)
@@ -195,13 +203,15 @@ func (c *Comparison) rows(old, now *group, target string) {
 		}
 		row.Ratio = over(row.New, row.Old)
 		judged := []Spread{row.Old, row.New}
-		if c.Reference != "" && target != c.Reference {
+		if c.Reference != "" && target != c.Reference && !faulty(c.Reference) {
 			from, to := relative(old, target, c.Reference, s.metric), relative(now, target, c.Reference, s.metric)
 			if row.Normalised = over(to, from); row.Normalised != nil {
 				judged = []Spread{from, to}
 			}
 		}
 		switch row.Verdict = judge(judged[0], judged[1], s.higher); {
+		case faulty(target):
+			row.Verdict = Faulty
 		case target == c.Reference:
 			row.Verdict = OfReference
 		case row.Verdict != TooFew:

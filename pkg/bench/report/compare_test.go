@@ -152,6 +152,43 @@ func TestCompareNormalised(t *testing.T) {
 	}
 }
 
+// TestCompareFaulty: who answered wrongly in a scenario, then or now, is not judged there, and nobody by it.
+func TestCompareFaulty(t *testing.T) {
+	t.Parallel()
+	slow, fast := []float64{10, 11, 12, 13, 14}, []float64{1, 2, 3, 4, 5}
+	result := func(values []float64, faults ...bench.Fault) *bench.Result {
+		r := one(bench.P50, map[string][]float64{"ours": values, "peer": slow})
+		r.Faults = faults
+		return r
+	}
+	at := func(scenario, target string) bench.Fault {
+		return bench.Fault{Scenario: scenario, Case: "c", Target: target, Text: "wrong"}
+	}
+	for name, c := range map[string]struct {
+		old, now  *bench.Result
+		reference string
+		want      [2]Verdict // of ours, of peer
+		factor    float64    // of ours
+	}{
+		"nobody":              {result(slow), result(fast), "", [2]Verdict{Better, Noise}, 3. / 12},
+		"ours, now":           {result(slow), result(fast, at("s", "ours")), "", [2]Verdict{Faulty, Noise}, 3. / 12},
+		"ours, then":          {result(slow, at("s", "ours")), result(fast), "peer", [2]Verdict{Faulty, OfReference}, 3. / 12},
+		"in another scenario": {result(slow), result(fast, at("other", "ours")), "", [2]Verdict{Better, Noise}, 3. / 12},
+		"the reference":       {result(slow), result(fast, at("s", "peer")), "peer", [2]Verdict{Better, Faulty}, 3. / 12},
+	} {
+		got, err := Compare(c.old, c.now, c.reference)
+		if err != nil || len(got.Rows) != 2 {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		if v := [2]Verdict{got.Rows[0].Verdict, got.Rows[1].Verdict}; v != c.want || math.Abs(got.Rows[0].Factor()-c.factor) > 0.1 {
+			t.Errorf("%s: %v, want %v; factor %v", name, v, c.want, got.Rows[0].Factor())
+		}
+		if faulty := c.reference == "peer" && c.want[1] == Faulty; faulty && got.Rows[0].Normalised != nil {
+			t.Errorf("%s: normalised by a faulty reference", name)
+		}
+	}
+}
+
 func TestCompareReference(t *testing.T) {
 	t.Parallel()
 	both := one(bench.P50, map[string][]float64{"ours": {1}, "peer": {1}})

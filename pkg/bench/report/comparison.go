@@ -137,13 +137,16 @@ func (c *Comparison) Summary() string {
 	for _, r := range c.Rows {
 		n[r.Verdict]++
 	}
-	judged := len(c.Rows) - n[TooFew] - n[OfReference]
+	judged := len(c.Rows) - n[TooFew] - n[OfReference] - n[Faulty]
 	text := fmt.Sprintf("%d rows: %d better, %d worse, %d noise", len(c.Rows), n[Better], n[Worse], n[Noise])
 	if n[TooFew] > 0 {
 		text += fmt.Sprintf(", %d of too few rounds to tell (it takes four a side)", n[TooFew])
 	}
 	if n[OfReference] > 0 {
 		text += fmt.Sprintf(", %d of the reference", n[OfReference])
+	}
+	if n[Faulty] > 0 {
+		text += fmt.Sprintf(", %d of a target that answered wrongly in that scenario", n[Faulty])
 	}
 	text += "."
 	if judged > 0 {
