@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zsidecar/zsidecar/internal/servertest"
 )
@@ -76,5 +77,32 @@ func TestBenchChainErrors(t *testing.T) {
 	cmd := command(t, "bench", "chain", "--blocks", "2000", "--cache", t.TempDir(), "--listen", strings.TrimPrefix(taken.URL(), "http://"))
 	if got := finish(t, cmd); got.code != 1 || !strings.Contains(got.stderr, "start the simulated node: listen tcp") {
 		t.Errorf("got %d %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// TestBenchChainInterrupted: who stops the computation of the hashes is told so, and nothing is left of it.
+func TestBenchChainInterrupted(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	cmd := command(t, "bench", "chain", "--blocks", "5000000", "--cache", cache)
+	var out, log safeBuffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if entries, _ := os.ReadDir(cache); len(entries) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			cmd.Process.Kill()
+			t.Fatalf("the computation does not begin: %s", log.String())
+		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	err := cmd.Wait()
+	want := "interrupted while the chain's hashes were computed: nothing is kept of them, and the next start begins anew\n"
+	if entries, _ := os.ReadDir(cache); cmd.ProcessState.ExitCode() != 1 || !strings.HasSuffix(log.String(), want) || out.String() != "" || len(entries) > 0 {
+		t.Errorf("got %v, %s%s, %d files\nwant %s", err, out.String(), log.String(), len(entries), want)
 	}
 }

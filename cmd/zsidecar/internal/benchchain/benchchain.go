@@ -83,6 +83,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Computed != nil {
 		o.Computed()
 	}
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted while the chain's hashes were computed: nothing is kept of them, and the next start begins anew")
+	}
 	if err != nil {
 		return err
 	}
