@@ -69,6 +69,16 @@ func (s *Store) PutTreeState(t chain.TreeState) {
 	}
 }
 
+// HasTreeState tells whether TreeState of a view has the trees at the end of this block, as far as is known without reading them. It may
+// be called by any goroutine.
+func (s *Store) HasTreeState(hash chain.Hash) bool {
+	k := &s.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, committed := k.rows[hash]
+	return committed || k.queued(hash) != nil
+}
+
 // queued returns the waiting tree state of a block, or nil. k.mu is held.
 func (k *keeper) queued(hash chain.Hash) *chain.TreeState {
 	for i := range k.queue {

@@ -93,12 +93,19 @@ func expectTree(t *testing.T, s *Store, b testBlock) {
 	if got, err := openView(t, s).TreeState(t.Context(), b.ID.Height); err != nil || got != madeUpState(b) {
 		t.Errorf("tree state of block %s: %+v, %v", b.ID, got, err)
 	}
+	if !s.HasTreeState(b.ID.Hash) {
+		t.Errorf("the tree state of block %s is not kept", b.ID)
+	}
 }
 
 func expectNoTree(t *testing.T, s *Store, h chain.Height) {
 	t.Helper()
-	if got, err := openView(t, s).TreeState(t.Context(), h); !errors.Is(err, chain.ErrUnavailable) || got != (chain.TreeState{}) {
+	v := openView(t, s)
+	if got, err := v.TreeState(t.Context(), h); !errors.Is(err, chain.ErrUnavailable) || got != (chain.TreeState{}) {
 		t.Errorf("tree state of block %d: %+v, %v", h, got, err)
+	}
+	if hash, err := v.HashAt(t.Context(), h); err != nil || s.HasTreeState(hash) {
+		t.Errorf("the tree state of block %d is kept, %v", h, err)
 	}
 }
 

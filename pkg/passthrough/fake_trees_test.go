@@ -150,6 +150,13 @@ func (x *fakeIndex) PutTreeState(s chain.TreeState) {
 	x.kept.states[s.ID.Hash] = s
 }
 
+func (x *fakeIndex) HasTreeState(hash chain.Hash) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, ok := x.kept.states[hash]
+	return ok
+}
+
 func (x *fakeIndex) PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -28,6 +28,8 @@ type Indexed interface {
 	// PutTreeState and PutSubtreeRoots keep what Zebra has computed for blocks of this Source, so that its views answer it.
 	PutTreeState(chain.TreeState)
 	PutSubtreeRoots(pool chain.Pool, roots []chain.SubtreeRoot) // from index 0 on
+	// HasTreeState tells whether the tree state of a block is kept.
+	HasTreeState(chain.Hash) bool
 }
 
 // Joined is the Source of the whole chain: the index for the heights that it has, Zebra for the rest. It is safe for concurrent use.
@@ -242,7 +244,7 @@ func (v *joinedView) Blocks(ctx context.Context, from, to chain.Height, p chain.
 			}
 		}
 		if from < r.last && r.ascending {
-			v.joined.rangeEnded(r.before.Last)
+			v.rangeEnded(r.before.Last)
 		}
 		if r.last < to && r.ascending {
 			r.fail(&chain.AboveTipError{Asked: uint64(to), Tip: v.tip.Height})

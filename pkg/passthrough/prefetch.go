@@ -35,10 +35,14 @@ func (j *Joined) Run(ctx context.Context) error {
 	}
 }
 
-// rangeEnded notes where a range of several blocks ended, unless there is too much to do already.
-func (j *Joined) rangeEnded(last chain.BlockID) {
+// rangeEnded notes where a range of several blocks ended, unless its tree state is kept, as that of the tip mostly is, or there is too much
+// to do already.
+func (v *joinedView) rangeEnded(last chain.BlockID) {
+	if v.indexed != nil && v.indexed.HasTreeState(last.Hash) {
+		return // it would wake Run for nothing, which costs more than all else here
+	}
 	select {
-	case j.ahead <- last:
+	case v.joined.ahead <- last:
 	default:
 	}
 }

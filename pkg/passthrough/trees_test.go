@@ -283,6 +283,24 @@ func TestJoinedTreesWhereTheIndexCannotRead(t *testing.T) {
 	expectTreesError(t, mustView(t, j), 16, chain.ErrUnavailable)
 }
 
+// TestNothingAheadOfWhatIsKept: nobody is woken where a range ended whose tree state is kept.
+func TestNothingAheadOfWhatIsKept(t *testing.T) {
+	t.Parallel()
+	blocks := branch(nil, 0, 100, "a")
+	j, _, index := newJoined(t, blocks, 101, true)
+	index.PutTreeState(treesOf(blocks, 50))
+	v := mustView(t, j)
+	for last, want := range map[chain.Height]int{50: 0, 51: 1} {
+		read(t, v, 10, last, chain.DefaultProjection, nil)
+		if got := len(j.ahead); got != want {
+			t.Errorf("after a range that ends with block %d: %d to ask ahead, want %d", last, got, want)
+		}
+		for len(j.ahead) > 0 {
+			<-j.ahead
+		}
+	}
+}
+
 // TestAskAhead: the tree state of a range's last block is asked for when the range ends, once.
 func TestAskAhead(t *testing.T) {
 	t.Parallel()
