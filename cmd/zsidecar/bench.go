@@ -149,8 +149,11 @@ func (f benchRunFlags) processes() (map[string]int, error) {
 	for _, s := range f.pids {
 		name, number, _ := strings.Cut(s, "=")
 		pid, err := strconv.Atoi(number)
-		if err != nil || pid < 1 {
+		switch {
+		case err != nil || pid < 1:
 			return nil, fmt.Errorf("flag --pid = %q: must be NAME=PID, such as ours=4711", s)
+		case pids[name] != 0:
+			return nil, fmt.Errorf("flag --pid names %q twice", name)
 		}
 		pids[name] = pid
 	}

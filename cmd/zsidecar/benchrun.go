@@ -29,7 +29,11 @@ func (p *program) benchRun(cmd *cobra.Command, o bench.Options, files report.Fil
 	}
 	result, err := bench.Run(cmd.Context(), o)
 	show.hide()
-	if result == nil {
+	var input *bench.InputError
+	switch {
+	case result == nil && errors.As(err, &input):
+		return usage(cmd, err)
+	case result == nil:
 		return err
 	}
 	if errors.Is(err, context.Canceled) {

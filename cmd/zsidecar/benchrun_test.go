@@ -111,6 +111,13 @@ func TestBenchRunErrors(t *testing.T) {
 		{"--target a=127.0.0.1:1 --rounds 0", 2, "must be above 0"},
 		{"--target a=127.0.0.1:1 --client fast", 2, "there is no client \"fast\""},
 		{"--target a=127.0.0.1:1 --tls-ca /no/such.pem", 2, "flag --tls-ca: open /no/such.pem"},
+		{"--target a=127.0.0.1:1 --pid a=1 --pid a=2", 2, "flag --pid names \"a\" twice"},
+		{"--target a=127.0.0.1:1 --round-time 3ns", 2, "a round of 3ns: it must be from 1ms to 1h0m0s"},
+		{"--target a=127.0.0.1:1 --scenario latency,tip", 2, "the scenario tip asks the node behind the targets: name it with --zebra"},
+		{"--target a=127.0.0.1:1 --scenario reorg --zebra http://zec.example:1", 2, "--i-own-this-server"},
+		{"--target a=127.0.0.1:1 --scenario index", 2, "say how with --start"},
+		{"--target a=127.0.0.1:1 --start a=x --complete a=nonsense", 2, "\"nonsense\" is no URL that says whether the index is complete (--complete)"},
+		{"--target a=127.0.0.1:1 --start a=x --complete a=http://192.0.2.1/", 2, "http://192.0.2.1/ is not on this machine: say --i-own-this-server"},
 		{"--target a=127.0.0.1:1 now", 2, "unexpected argument \"now\""},
 		{"--target a=" + nobody, 1, "target a at " + nobody},
 	} {

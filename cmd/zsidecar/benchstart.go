@@ -69,13 +69,18 @@ func (f *benchStartFlags) apply(o *bench.Options) error {
 	return err
 }
 
-// eachNamed reads the values NAME=VALUE of a flag.
+// eachNamed reads the values NAME=VALUE of a flag, one for each name.
 func eachNamed(flag string, values []string, use func(name, value string) error) error {
+	seen := make(map[string]bool)
 	for _, v := range values {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" || value == "" {
 			return fmt.Errorf("flag --%s = %q: must be NAME=VALUE", flag, v)
 		}
+		if seen[name] {
+			return fmt.Errorf("flag --%s names %q twice", flag, name)
+		}
+		seen[name] = true
 		if err := use(name, value); err != nil {
 			return err
 		}

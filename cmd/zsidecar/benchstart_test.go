@@ -23,6 +23,9 @@ func TestBenchStartFlags(t *testing.T) {
 		{[]string{"--start", "a=x", "--complete", "b=u"}, `flag --complete names "b", and no --start does`},
 		{[]string{"--start", "a"}, `flag --start = "a": must be NAME=VALUE`},
 		{[]string{"--start", "=x"}, `flag --start = "=x": must be NAME=VALUE`},
+		{[]string{"--start", "a=x", "--start", "b=y", "--start", "a=z"}, `flag --start names "a" twice`},
+		{[]string{"--start", "a=x", "--dir", "a=/d", "--dir", "a=/e"}, `flag --dir names "a" twice`},
+		{[]string{"--start", "a=x", "--complete", "a=u", "--complete", "a=u"}, `flag --complete names "a" twice`},
 		{[]string{"--build-time", "0s"}, "flag --build-time must be above 0"},
 		{[]string{"--mempool", "-1"}, "--mempool not below"},
 	} {

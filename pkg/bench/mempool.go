@@ -29,7 +29,7 @@ func mempoolCases(r *run) []testCase {
 		{name: "GetMempoolStream", measure: r.measureMempoolStream},
 	}
 	for i := range cases {
-		cases[i].client, cases[i].skip = Decoding, r.noNode()
+		cases[i].client = Decoding
 	}
 	return cases
 }

@@ -11,6 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/zsidecar/zsidecar/pkg/chain"
 )
 
 // Options are the parameters of Run. The zero value of each field but Targets means its default.
@@ -20,7 +24,7 @@ type Options struct {
 
 	Rounds    int           // of every case, besides the one that warms up and is thrown away; 5
 	Calls     int           // of a method in one round; 1,000
-	RoundTime time.Duration // how long the clients of a round ask for more; 500 ms
+	RoundTime time.Duration // how long the clients of a round ask for more, from 1 ms to 1 h; 500 ms
 	Clients   []Client      // the clients that read ranges; both
 	Most      int           // clients at once; 128, and cases with more have so many
 	Address   string        // that the methods of addresses are asked for; empty: one that is found in the chain
@@ -74,6 +78,12 @@ const (
 	DefaultPatience  = 30 * time.Second
 )
 
+// The bounds of RoundTime: a probe is asked for several times in a round, and other times are multiples of it.
+const (
+	minRoundTime = time.Millisecond
+	maxRoundTime = time.Hour
+)
+
 // InputError is a parameter that cannot be used.
 type InputError struct{ Text string }
 
@@ -107,8 +117,13 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case len(o.Targets) == 0:
 		return o, inputError("no target is given: there is nothing to measure")
-	case o.Rounds < 0, o.Calls < 0, o.RoundTime < 0, o.Most < 0:
-		return o, inputError("%d rounds of %d calls and %v, and %d clients: none may be negative", o.Rounds, o.Calls, o.RoundTime, o.Most)
+	case o.Rounds < 0, o.Calls < 0, o.Most < 0:
+		return o, inputError("%d rounds of %d calls, and %d clients: none may be negative", o.Rounds, o.Calls, o.Most)
+	case o.RoundTime < minRoundTime, o.RoundTime > maxRoundTime:
+		return o, inputError("a round of %v: it must be from %v to %v", o.RoundTime, minRoundTime, maxRoundTime)
+	}
+	if err := checkTransparent(o.Address); o.Address != "" && err != nil {
+		return o, inputError("the address %q: %v", o.Address, err)
 	}
 	for i, c := range o.Clients {
 		switch {
@@ -128,10 +143,21 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
+// checkTransparent refuses what is a transparent address of no network: servers are not to blame for refusing it.
+func checkTransparent(address string) error {
+	_, main := chain.ParseTransparent(chain.MainNetwork, address)
+	_, test := chain.ParseTransparent(chain.TestNetwork, address)
+	if main != nil && test != nil {
+		return test
+	}
+	return nil
+}
+
 // check refuses names and addresses that cannot be, and servers of other people.
 func (t TargetOptions) check(own bool) error {
-	if t.Name == "" || strings.ContainsFunc(t.Name, func(r rune) bool { return r <= ' ' || r == '=' }) {
-		return inputError("target %q: a name is needed, without spaces and =", t.Name)
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '=' }
+	if t.Name == "" || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, hidden) {
+		return inputError("target %q: a name is needed, of characters that can be seen, without spaces and =", t.Name)
 	}
 	host, port, err := net.SplitHostPort(t.Address)
 	if err != nil || host == "" || port == "" {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -61,12 +62,20 @@ func (r *run) awaitComplete(ctx context.Context, s *server, seen func(since time
 		return w.got, fmt.Errorf("%s has not answered within %v: %w; the last of its output (%s):\n%s",
 			s.target.Name, r.options.BuildTime, last, s.child.log.Name(), s.child.lastLines())
 	case errors.Is(err, errPatience):
-		return w.got, fmt.Errorf("the index of %s is not complete within %v: it serves height %d of %d; the last of its output (%s):\n%s",
-			s.target.Name, r.options.BuildTime, w.got.served.height, w.tip.height, s.child.log.Name(), s.child.lastLines())
+		return w.got, fmt.Errorf("the index of %s is not complete within %v: it serves height %d of %d%s; the last of its output (%s):\n%s",
+			s.target.Name, r.options.BuildTime, w.got.served.height, w.tip.height, because(last), s.child.log.Name(), s.child.lastLines())
 	case err != nil:
 		return w.got, err
 	}
 	return w.got, r.checkServed(ctx, s.target.Name, w.got.served)
+}
+
+// because is an error as the end of a sentence; nothing for nil.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " (" + err.Error() + ")"
 }
 
 // progress asks the server how far it is.
@@ -155,6 +164,21 @@ func displayHex(hash []byte) string {
 	display := slices.Clone(hash)
 	slices.Reverse(display)
 	return hex.EncodeToString(display)
+}
+
+// checkComplete refuses what cannot be asked whether an index is complete, and other machines: it is asked up to hundreds of times a second.
+func checkComplete(text string, own bool) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("%q is no URL that says whether the index is complete (--complete), as http://127.0.0.1:9998/healthz is", text)
+	case !own && !onThisMachine(u.Hostname()):
+		return fmt.Errorf("%s is not on this machine: say --i-own-this-server if it is yours", text)
+	}
+	return nil
 }
 
 // completeAsker asks a URL of a server whether its index is complete.

@@ -31,8 +31,8 @@ func reorgDepths() []uint32 { return []uint32{1, 10, 100} }
 // goes back to its chain in one step, so that every round leaves it as it was.
 func reorgCases(r *run) (cases []testCase) {
 	for _, depth := range reorgDepths() {
-		c := testCase{name: fmt.Sprintf("depth %d", depth), client: Decoding, skip: r.noNode()}
-		if c.skip == "" && r.chain.last < uint64(depth)+2 {
+		c := testCase{name: fmt.Sprintf("depth %d", depth), client: Decoding}
+		if r.chain.last < uint64(depth)+2 {
 			c.skip = "the chain is too short"
 		}
 		c.measure = func(ctx context.Context, t *target) (round, error) { return r.measureReorg(ctx, t, depth) }

@@ -36,6 +36,11 @@ func scenarios() []scenario {
 // starts tells whether the scenario starts and stops the servers itself, so that it runs before the targets are asked for anything.
 func (s scenario) starts() bool { return s.name == "index" || s.name == "restart" }
 
+// needsNode tells whether the scenario has the node do something, or compares with it.
+func (s scenario) needsNode() bool {
+	return s.name == "mempool" || s.name == "tip" || s.name == "reorg"
+}
+
 // ScenarioInfo describes a scenario for people.
 type ScenarioInfo struct {
 	Name, Help string

@@ -69,6 +69,9 @@ func newServers(o Options) (map[string]*server, error) {
 			return nil, inputError("target %s: how is its index known to be complete? Name the node (--zebra), whose tip it has then, "+
 				"or a URL that says so (--complete)", t.Name)
 		}
+		if err := checkComplete(t.Start.Complete, o.OwnServers); err != nil {
+			return nil, inputError("target %s: %v", t.Name, err)
+		}
 		if slices.Contains(o.Scenarios, "index") && t.Start.Dir != "" {
 			if err := checkEmpty(t.Start.Dir); err != nil {
 				return nil, inputError("target %s: %v", t.Name, err)
@@ -136,6 +139,8 @@ func (r *run) open(list []scenario) (err error) {
 		if r.node, err = newNode(r.options.Node, r.options.OwnServers); err != nil {
 			return err
 		}
+	} else if i := slices.IndexFunc(list, scenario.needsNode); i >= 0 {
+		return inputError("the scenario %s asks the node behind the targets: name it with --zebra", list[i].name)
 	}
 	if r.servers, err = newServers(r.options); err != nil {
 		return err

@@ -13,18 +13,10 @@ import (
 // tipBlocks is how many blocks are mined in a round.
 const tipBlocks = 5
 
-// noNode says why a scenario that moves the node's chain, or compares with the node, is not measured; "" when it can be.
-func (r *run) noNode() string {
-	if r.node == nil {
-		return "the node behind the targets is not named (--zebra)"
-	}
-	return ""
-}
-
 // tipCases measures how long it takes until a block that the node has just mined is served. One target at a time is asked, each as often
 // as the others, so that their answers do not wait for each other.
 func tipCases(r *run) []testCase {
-	return []testCase{{name: "new block", client: Decoding, skip: r.noNode(), measure: r.measureTip}}
+	return []testCase{{name: "new block", client: Decoding, measure: r.measureTip}}
 }
 
 func (r *run) measureTip(ctx context.Context, t *target) (got round, err error) {
