@@ -180,10 +180,10 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 	asked := time.Now()
 	got, err := a.ask(ctx, q)
 	took := time.Since(asked)
-	if err == nil {
-		err = r.expect(ctx, t, q, got)
-	}
 	cut := err != nil && ctx.Err() != nil
+	if err == nil {
+		err = r.expect(context.WithoutCancel(ctx), t, q, got) // what is whole is not excused by the end of the time
+	}
 	if cut && q.count >= 0 && got.Messages > q.count { // who goes on for ever has no sum that could be wrong
 		return false, fmt.Errorf("%v: %d messages came and no end, want %d", q, got.Messages, q.count)
 	}

@@ -14,7 +14,6 @@ import (
 // chainFacts is what the targets' chain holds, so that they can be asked for it.
 type chainFacts struct {
 	first, last uint64 // blocks that every target has
-	tipID       string // the newest block, if all targets name the same one
 	txids       []minedTx
 	address     string // empty: none was found
 	addressAt   uint64 // the height at which it was found; 0: it was given
@@ -40,13 +39,6 @@ func (r *run) explore(ctx context.Context) error {
 		}
 		c.first = max(c.first, t.firstHeight)
 		c.last = min(c.last, uint64(t.about.Height))
-		tip, err := t.tip(ctx)
-		if err != nil {
-			return fmt.Errorf("target %s: %w", t.options.Name, err)
-		}
-		if c.tipID == "" {
-			c.tipID = tip
-		}
 	}
 	if c.last < c.first {
 		return fmt.Errorf("the targets share no blocks: they reach from %d to %d", c.first, c.last)

@@ -64,10 +64,13 @@ func (r *run) look(ctx context.Context, t *target, q *question) (*known, error) 
 		k.digests = append(k.digests, digest(r.seed, m))
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = q.checkCount(k.Answer)
 	}
-	return k, q.checkCount(k.Answer)
+	if err == nil && q.confirm != nil {
+		err = q.confirm(ctx, t)
+	}
+	return k, err
 }
 
 // checkCount says whether as many messages came as have to.
@@ -135,9 +138,12 @@ func (r *run) compare(ctx context.Context, scenario, name string, t *target, q *
 				"%s: other bytes than those of %s, in fields that servers may fill as they like", q.method.name, other.options.Name)})
 			return nil
 		}
-		if q.atTip && r.tipMoved(ctx, t, other) {
+		switch moved, err := q.tipMoved(ctx, t, other); {
+		case err != nil:
+			return err
+		case moved:
 			r.note(Fault{Scenario: scenario, Case: name, Target: t.options.Name, Text: fmt.Sprintf(
-				"%s: not compared with %s, since the tip has moved", q.method.name, other.options.Name)})
+				"%s: not compared with %s, which has another tip, or whose tip has moved", q.method.name, other.options.Name)})
 			return nil
 		}
 		return r.describe(ctx, t, other, q, k, first)
@@ -145,17 +151,20 @@ func (r *run) compare(ctx context.Context, scenario, name string, t *target, q *
 	return nil
 }
 
-// tipMoved tells whether two targets name another tip than each other, or than at the beginning.
-func (r *run) tipMoved(ctx context.Context, targets ...*target) bool {
-	var tips []string
-	for _, t := range targets {
-		id, err := t.tip(ctx)
-		if err != nil {
-			return true
-		}
-		tips = append(tips, id)
+// tipMoved tells whether the answer depends on the tip, and the targets name another one than each other, or than at the beginning. A tip
+// that a target names and does not have is no excuse but an error.
+func (q *question) tipMoved(ctx context.Context, targets ...*target) (moved bool, err error) {
+	if !q.atTip {
+		return false, nil
 	}
-	return len(slices.Compact(append(tips, r.chain.tipID))) > 1
+	for _, t := range targets {
+		tip, err := t.confirmedTip(ctx)
+		if err != nil {
+			return false, fmt.Errorf("the tip of %s: %w", t.options.Name, err)
+		}
+		moved = moved || tip != t.tipHash || tip != targets[0].tipHash
+	}
+	return moved, nil
 }
 
 // describe turns a difference between two targets into an error that names its place.
@@ -207,8 +216,8 @@ func (r *run) expect(ctx context.Context, t *target, q *question, a Answer) erro
 	if k == nil || k.Sum == a.Sum && k.Bytes == a.Bytes {
 		return nil
 	}
-	if q.atTip && r.tipMoved(ctx, t) {
-		return nil
+	if moved, err := q.tipMoved(ctx, t); err != nil || moved {
+		return err
 	}
 	return fmt.Errorf("%v: %d messages of %d bytes, sum %08x, and before they were %d of %d bytes, sum %08x: the same question has to have the same answer",
 		q, a.Messages, a.Bytes, a.Sum, k.Messages, k.Bytes, k.Sum)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type question struct {
 	atTip   bool   // the answer may change with the tip
 	passing bool   // the answer may change at any time: it is compared with no other
 	checker func() func(proto.Message) error
+	confirm func(context.Context, *target) error // what else has to hold when the answer is looked at; nil: nothing
 }
 
 func (q *question) String() string { return q.text }
@@ -143,6 +145,10 @@ func latestBlock() *question {
 		return nil
 	}))
 	q.atTip = true
+	q.confirm = func(ctx context.Context, t *target) error {
+		_, err := t.confirmedTip(ctx)
+		return err
+	}
 	return q
 }
 

@@ -2,7 +2,7 @@ package bench
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +27,7 @@ type target struct {
 	// firstHeight is where the blocks begin that every server has: the activation of Sapling, and above genesis.
 	firstHeight uint64
 	known       map[string]*known // answers by the key of their questions
+	tipHash     string            // of the newest block at the beginning, in display order
 }
 
 // newTarget connects and asks the server about itself.
@@ -53,19 +54,30 @@ func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	t.about.Node = info.ZcashdSubversion
 	t.about.Chain = info.ChainName
 	t.about.Height = uint32(tip.Height)
+	t.tipHash = displayHex(tip.Hash)
 	t.firstHeight = max(info.SaplingActivationHeight, 1)
 	return t, nil
 }
 
-// tip asks for the newest block, as one text.
-func (t *target) tip(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	id, err := walletrpc.NewCompactTxStreamerClient(t.conn).GetLatestBlock(ctx, &walletrpc.ChainSpec{})
-	if err != nil {
-		return "", err
+// tipPatience is how long GetLatestBlock and GetBlock may name different blocks at the tip, which may move between the two questions.
+const tipPatience = 5 * time.Second
+
+// confirmedTip asks for the hash of the newest block, in display order. What a target names without having it is an error.
+func (t *target) confirmedTip(ctx context.Context) (hash string, err error) {
+	wallet := walletrpc.NewCompactTxStreamerClient(t.conn)
+	var last error
+	err = poll(ctx, tipPatience, func() (bool, error) {
+		limited, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		var served blockRef
+		served, last = servedTip(limited, wallet)
+		hash = served.hash
+		return last == nil, nil
+	})
+	if errors.Is(err, errPatience) {
+		err = last
 	}
-	return fmt.Sprintf("%d %x", id.Height, id.Hash), nil
+	return hash, err
 }
 
 func (t *target) close() { t.conn.Close() }
