@@ -153,7 +153,7 @@ func (r *run) load(ctx context.Context, t *target, l load, askers []asker) (roun
 	if err := firstError(errs); err != nil {
 		return sum, err
 	}
-	if len(sum.firsts) == 0 && sum.calls == 0 {
+	if sum.bytes == 0 && sum.calls == 0 {
 		return sum, fmt.Errorf("nothing came within %v", l.limit)
 	}
 	return sum, ctx.Err()
@@ -194,10 +194,16 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 		sum.blocks += got.Messages
 	}
 	sum.bytes += got.Bytes - 5*got.Messages
-	if got.Messages > 0 {
+	switch {
+	case got.Messages > 0:
 		sum.firsts = append(sum.firsts, got.First)
+	case cut: // it would have taken longer still: to leave it out would make who hangs look fast
+		sum.firsts = append(sum.firsts, took)
 	}
 	if cut {
+		if !q.method.stream {
+			sum.times = append(sum.times, took)
+		}
 		return false, nil
 	}
 	if !q.passing && t.known[q.key] == nil {

@@ -40,3 +40,30 @@ func TestWrongTip(t *testing.T) {
 		})
 	}
 }
+
+// TestHangs has a server that answers all that is looked at beforehand, and lets some calls of the rounds hang: their times count as far as
+// they were waited for, so that they are no shorter than the others.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	var asked atomic.Int64
+	hangs := startWrong(t, startServer(t, nil), func(method string, _ int, m []byte) ([][]byte, error) {
+		if method == "GetBlock" && asked.Add(1) > latencyBlocks && asked.Load()%5 == 0 {
+			<-end
+		}
+		return [][]byte{m}, nil
+	})
+	t.Cleanup(func() { close(end) })
+	o := quick(TargetOptions{Name: "hangs", Address: hangs})
+	o.Rounds, o.Scenarios = 1, []string{"latency"}
+	result := mustRun(t, o)
+	limit := (&run{}).cut(0).Seconds() - 4*o.RoundTime.Seconds() // the last call may begin as late as that
+	for _, m := range result.Measurements {
+		if longest, ok := m.Stat(Max); !ok || (longest.High > limit) != (m.Case == "GetBlock") {
+			t.Errorf("%s: the longest call is %+v, %v", m.Case, longest, ok)
+		}
+	}
+	if len(result.Faults) > 0 {
+		t.Errorf("faults: %+v", result.Faults)
+	}
+}
