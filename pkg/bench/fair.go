@@ -137,7 +137,8 @@ func (r *run) equalCase() testCase {
 	window, readers := 20*r.options.RoundTime, min(equalReaders, r.options.Most)
 	c := testCase{name: fmt.Sprintf("%d equal readers", readers), client: Counting, clients: readers, rounds: min(r.options.Rounds, 3), cold: true}
 	c.measure = func(ctx context.Context, t *target) (round, error) {
-		readers, err := startReaders(ctx, t.options, blockRange(r.chain.first, r.chain.last), readers)
+		whole := blockRange(r.chain.first, r.chain.last)
+		readers, err := startReaders(ctx, t.options, whole, readers)
 		if err != nil {
 			return round{}, err
 		}
@@ -152,7 +153,9 @@ func (r *run) equalCase() testCase {
 		if err := readers.failed(); err != nil {
 			return round{}, err
 		}
-		return shares(before, after, took), nil
+		got := shares(before, after, took)
+		got.fresh = readers.answered(whole)
+		return got, nil
 	}
 	return c
 }

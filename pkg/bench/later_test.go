@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,5 +66,38 @@ func TestHangs(t *testing.T) {
 	}
 	if len(result.Faults) > 0 {
 		t.Errorf("faults: %+v", result.Faults)
+	}
+}
+
+// TestWrongCrowd has servers that answer a crowd wrongly, whose questions nobody else asks: each time in another way, or always in the same.
+func TestWrongCrowd(t *testing.T) {
+	t.Parallel()
+	right := startServer(t, nil)
+	for name, want := range map[string]string{
+		"each time":  "the same question has to have the same answer",
+		"every time": "message 100 differs from that at right: time is",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Uint32
+			wrong := startWrong(t, right, func(_ string, n int, m []byte) ([][]byte, error) {
+				if n != probeLength { // the whole chain alone has so many blocks
+					return [][]byte{m}, nil
+				}
+				return editBlock(t, m, func(b *walletrpc.CompactBlock) {
+					b.Time++
+					if name == "each time" {
+						b.Time += asked.Add(1)
+					}
+				}), nil
+			})
+			o := quick(TargetOptions{Name: "right", Address: right}, TargetOptions{Name: "wrong", Address: wrong})
+			o.Scenarios, o.Rounds = []string{"stalled"}, 1
+			result := mustRun(t, o)
+			if !slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Case == "4 equal readers" && strings.Contains(f.Text, want) }) ||
+				slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Target != "wrong" }) {
+				t.Errorf("faults: %+v", result.Faults)
+			}
+		})
 	}
 }

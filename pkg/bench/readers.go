@@ -13,8 +13,9 @@ type readers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu  sync.Mutex
-	err error // the first that was not the stop; guarded by mu
+	mu    sync.Mutex // guards what follows
+	err   error      // the first that was not the stop
+	whole *Answer    // the first that came to its end; nil: none has
 }
 
 // readerCount is what a reader got so far.
@@ -45,7 +46,7 @@ func (rs *readers) read(ctx context.Context, client *CountingClient, q *question
 	for {
 		got, err := client.Ask(q.method.name, q.encoded)
 		if err == nil {
-			err = q.checkCount(got)
+			err = rs.expect(q, got)
 		}
 		if ctx.Err() != nil {
 			return
@@ -59,6 +60,29 @@ func (rs *readers) read(ctx context.Context, client *CountingClient, q *question
 			return
 		}
 	}
+}
+
+// expect holds a whole answer against the first one of all readers.
+func (rs *readers) expect(q *question, got Answer) error {
+	if err := q.checkCount(got); err != nil {
+		return err
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.whole == nil {
+		rs.whole = &got
+	}
+	return q.sameBytes(got, *rs.whole)
+}
+
+// answered is the question with the answer that every reader had whose answer came to its end; nothing when none did.
+func (rs *readers) answered(q *question) []answered {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.whole == nil {
+		return nil
+	}
+	return []answered{{q, *rs.whole}}
 }
 
 // await waits for the first block of every reader.
