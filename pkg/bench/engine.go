@@ -53,6 +53,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	switch {
 	case err != nil && ctx.Err() != nil: // whatever it kept from being done
 		err = ctx.Err()
+		r.result.Notes = append(r.result.Notes, Fault{Text: "the run was interrupted: what came before that was measured, and nothing else"})
 	case err != nil && len(r.result.Measurements) == 0:
 		return nil, err
 	}

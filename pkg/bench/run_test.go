@@ -369,4 +369,7 @@ func TestInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || result == nil || len(result.Measurements) == 0 || len(result.Faults) > 0 {
 		t.Errorf("%v: %+v", err, result)
 	}
+	if n := len(result.Notes); n != 1 || !strings.Contains(result.Notes[0].Text, "the run was interrupted") {
+		t.Errorf("the result does not say so: %+v", result.Notes)
+	}
 }
