@@ -39,8 +39,8 @@ func (p *program) benchCompareCommand() *cobra.Command {
 			"With --reference every round is divided by the same round of that target first, and the verdict is about what comes out: so two\n" +
 			"machines can be compared, and two runs between which the machine became busier. Machines, versions and commands that differ are\n" +
 			"named.\n\n" +
-			"It ends with 0, with 1 when NEW has faults or, with --fail-over, when something is worse by more than that, or with 2 when the\n" +
-			"flags are wrong or a file cannot be read.",
+			"It ends with 0, with 1 when NEW has faults or, with --fail-over, when something is worse by more than that or nothing can be\n" +
+			"judged, or with 2 when the flags are wrong or a file cannot be read.",
 		Example: benchCompareExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -87,6 +87,9 @@ func (p *program) benchCompare(oldFile, newFile string, f benchCompareFlags) err
 	var why []error
 	if c.NewFaults > 0 {
 		why = append(why, fmt.Errorf("%s has %d faults", newFile, c.NewFaults))
+	}
+	if f.failOver != 0 && c.Judged() == 0 { // or a check of every change would never fail
+		why = append(why, errors.New("flag --fail-over: no row can be judged: the results need a target and cases in common, without faults and of four rounds"))
 	}
 	for _, r := range c.Rows {
 		if f.failOver != 0 && r.Verdict == report.Worse && r.Factor() > f.failOver {

@@ -38,6 +38,10 @@ func TestBenchCompare(t *testing.T) {
 	before := benchFile(t, dir, "before.json", 0.001, 0.040)
 	after := benchFile(t, dir, "after.json", 0.002, 0.080)
 	wrong := benchFile(t, dir, "wrong.json", 0.001, 0.040, bench.Fault{Scenario: "latency", Case: "GetBlock", Target: "ours", Text: "other bytes"})
+	nothing := filepath.Join(dir, "nothing.json")
+	if err := (report.Files{JSON: nothing}).Write(&bench.Result{Version: bench.ResultVersion}); err != nil {
+		t.Fatal(err)
+	}
 	garbage := filepath.Join(dir, "garbage.json")
 	if err := os.WriteFile(garbage, []byte(`{"version": 1, "seconds": "soon"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -53,6 +57,9 @@ func TestBenchCompare(t *testing.T) {
 		{[]string{before, after, "--fail-over", "1.9"}, 1, "| worse ", "latency: GetBlock at ours: p50 is 2 times worse\n"},
 		{[]string{before, after, "--fail-over", "2.1"}, 0, "| worse ", ""},
 		{[]string{after, before, "--fail-over", "1"}, 0, "2 better", ""},
+		{[]string{before, nothing}, 0, "0 rows: 0 better, 0 worse, 0 noise.", ""},
+		{[]string{before, nothing, "--fail-over", "1.1"}, 1, "Only in the old result:", "flag --fail-over: no row can be judged"},
+		{[]string{before, wrong, "--fail-over", "1.1"}, 1, "| noise ", "wrong.json has 1 faults\n"},
 		{[]string{before, wrong}, 1, "**FAULTS: 0 in the old result, 1 in the new one.**", "wrong.json has 1 faults"},
 		{[]string{wrong, before}, 0, "**FAULTS: 1 in the old result, 0 in the new one.**", ""},
 		{[]string{before, after, "--reference", "third"}, 2, "", `flag --reference: the old result has no target "third" to be the reference: it has ours, peer`},

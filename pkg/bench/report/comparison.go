@@ -131,13 +131,22 @@ func (r *Ratio) String() string {
 	return fmt.Sprintf("%s× (%s–%s)", digits(r.Median), digits(r.Low), digits(r.High))
 }
 
+// Judged is how many rows are called better, worse or noise.
+func (c *Comparison) Judged() (n int) {
+	for _, r := range c.Rows {
+		if r.Verdict == Better || r.Verdict == Worse || r.Verdict == Noise {
+			n++
+		}
+	}
+	return n
+}
+
 // Summary counts the verdicts in a sentence, and says what they are worth.
 func (c *Comparison) Summary() string {
 	n := map[Verdict]int{}
 	for _, r := range c.Rows {
 		n[r.Verdict]++
 	}
-	judged := len(c.Rows) - n[TooFew] - n[OfReference] - n[Faulty]
 	text := fmt.Sprintf("%d rows: %d better, %d worse, %d noise", len(c.Rows), n[Better], n[Worse], n[Noise])
 	if n[TooFew] > 0 {
 		text += fmt.Sprintf(", %d of too few rounds to tell (it takes four a side)", n[TooFew])
@@ -149,7 +158,7 @@ func (c *Comparison) Summary() string {
 		text += fmt.Sprintf(", %d of a target that answered wrongly in that scenario", n[Faulty])
 	}
 	text += "."
-	if judged > 0 {
+	if judged := c.Judged(); judged > 0 {
 		text += fmt.Sprintf(" Noise is what overlaps: some round of one side lies within the rounds of the other. "+
 			"If nothing had changed at all, some %s of the %d judged rows would be called better or worse by chance.", digits(c.ByChance), judged)
 	}
