@@ -32,6 +32,7 @@ type checker struct {
 	spans   []span
 	named   map[chain.Hash]struct{} // hashes of the recent blocks that the tip names
 	recents []recentKey             // the ones that were verified
+	row     []byte                  // a copy of the segment row that is verified
 	copy    struct {                // of the segment that was compared last
 		last                 chain.Height
 		segment, transparent []byte
@@ -246,35 +247,39 @@ func (c *checker) segment(g span) (key fmt.Stringer, err error) {
 	if g.missing {
 		return key, errMissing
 	}
-	return key, c.read(func(txn *badger.Txn) error {
-		return readRow(txn, segmentKey(g.last).bytes(), func(v []byte) error {
-			row, err := decodeSegment(v)
+	err = c.read(func(txn *badger.Txn) error {
+		// Of a running store, no row may be read while another one is: see readHeld.
+		err := readRow(txn, segmentKey(g.last).bytes(), func(v []byte) error { c.row = append(c.row[:0], v...); return nil })
+		if err != nil {
+			return err
+		}
+		row, err := decodeSegment(c.row)
+		if err == nil {
+			err = errors.Join(row.verifyTables(), row.verifyFrames())
+		}
+		if err == nil && (row.first != g.first || row.lastHeight() != g.last) {
+			err = fmt.Errorf("it says blocks %d to %d: %w", row.first, row.lastHeight(), errTable)
+		}
+		if err != nil {
+			return err
+		}
+		key = transparentKey(g.last)
+		return readRow(txn, transparentKey(g.last).bytes(), func(v []byte) error {
+			columns, err := decodeTransparent(v)
 			if err == nil {
-				err = errors.Join(row.verifyTables(), row.verifyFrames())
+				err = columns.verify()
 			}
-			if err == nil && (row.first != g.first || row.lastHeight() != g.last) {
-				err = fmt.Errorf("it says blocks %d to %d: %w", row.first, row.lastHeight(), errTable)
+			if err == nil && (columns.first != row.first || columns.ends.len() != row.ends.len()) {
+				err = fmt.Errorf("it says %d blocks from %d: %w", columns.ends.len(), columns.first, errTable)
 			}
 			if err != nil {
 				return err
 			}
-			key = transparentKey(g.last)
-			return readRow(txn, transparentKey(g.last).bytes(), func(v []byte) error {
-				columns, err := decodeTransparent(v)
-				if err == nil {
-					err = columns.verify()
-				}
-				if err == nil && (columns.first != row.first || columns.ends.len() != row.ends.len()) {
-					err = fmt.Errorf("it says %d blocks from %d: %w", columns.ends.len(), columns.first, errTable)
-				}
-				if err != nil {
-					return err
-				}
-				key = segmentKey(g.last)
-				return c.segmentBlocks(row, columns)
-			})
+			key = segmentKey(g.last)
+			return c.segmentBlocks(row, columns)
 		})
 	})
+	return key, err
 }
 
 func (c *checker) segmentBlocks(row segmentRow, columns transparentRow) error {

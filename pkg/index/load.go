@@ -295,7 +295,8 @@ func (s *Store) cutTornEnd() error {
 
 // verify reads both rows of a segment, and verifies what was not verified yet.
 func (s *Store) verify(g *segment) error {
-	return s.withSegment(g, func(segmentRow) error {
-		return s.withTransparent(g, func(transparentRow) error { return nil })
-	})
+	if err := s.withSegment(g, func(segmentRow) error { return nil }); err != nil {
+		return err
+	}
+	return s.withTransparent(g, func(transparentRow) error { return nil })
 }

@@ -37,6 +37,9 @@ type rowKey interface {
 }
 
 // readHeld is readRow for a row of a sealed segment. The store must not be closed meanwhile.
+//
+// While fn runs Badger holds a read lock on the row's value log file. When it goes on to the next file it waits for those who have such a
+// lock, and makes those wait who want one: fn that read another row would wait for itself.
 func readHeld[K rowKey](s *Store, row *heldRow, key K, fn func(row []byte) error) error {
 	item := row.item.Load()
 	if item == nil {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"sort"
 
@@ -44,16 +45,53 @@ func (r *runReader) segment() error {
 	if r.down {
 		end = max(r.last, g.first)
 	}
-	s := r.view.store
-	return s.withSegment(g, func(row segmentRow) error {
+	var columns *transparentRow
+	if r.p.NeedsTransparent() {
+		scratch := r.view.store.buffers.Get()
+		defer r.view.store.buffers.Put(scratch)
+		copied, err := r.copyColumns(scratch, g, end)
+		if err != nil {
+			return err
+		}
+		columns, end = &copied, r.cur+chain.Height(copied.ends.len())-1
+		if r.down {
+			end = copied.first
+		}
+	}
+	return r.view.store.withSegment(g, func(row segmentRow) error {
 		if r.p == chain.DefaultProjection && !r.down {
 			return r.copyFrames(row, end)
 		}
-		if !r.p.NeedsTransparent() {
-			return r.cut(row, nil, end)
-		}
-		return s.withTransparent(g, func(columns transparentRow) error { return r.cut(row, &columns, end) })
+		return r.cut(row, columns, end)
 	})
+}
+
+// copyColumns copies the columns from height cur to end, as many as make a run: nobody may wait for a row while another one is read, see
+// readHeld.
+func (r *runReader) copyColumns(scratch *[]byte, g *segment, end chain.Height) (columns transparentRow, err error) {
+	err = r.view.store.withTransparent(g, func(row transparentRow) error {
+		low, high := int(min(r.cur, end)-row.first), int(max(r.cur, end)-row.first)
+		size := func(low, high int) uint32 {
+			start, _ := row.ends.span(low)
+			return row.ends.at(high) - start
+		}
+		if r.down {
+			low = high - sort.Search(high-low, func(n int) bool { return size(high-n, high) >= chain.RunSize })
+		} else {
+			high = low + sort.Search(high-low, func(n int) bool { return size(low, low+n) >= chain.RunSize })
+		}
+		buf := *scratch
+		for i := low; i <= high; i++ {
+			buf = binary.BigEndian.AppendUint32(buf, size(low, i))
+		}
+		table := len(buf)
+		start, _ := row.ends.span(low)
+		buf = append(buf, row.columns[start:row.ends.at(high)]...)
+		columns = transparentRow{first: row.first + chain.Height(low), ends: ends(buf[:table]), columns: buf[table:]}
+		*scratch = buf
+		return nil
+	})
+	return columns, err
 }
 
 // copyFrames copies stored frames as they lie, from cur up to end.
