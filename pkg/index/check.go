@@ -217,7 +217,7 @@ func openForCheck(dir string, o CheckOptions) (db *badger.DB, recovered bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: o.Logger}).WithReadOnly(!recovered))
+	db, err = badger.OpenManaged(badgerOptions(dir, Options{Logger: o.Logger, verifyValues: true}).WithReadOnly(!recovered))
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, whenItStays)
 	}

@@ -2,6 +2,12 @@ package index
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -109,5 +115,72 @@ func TestEveryRange(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWrongLengthInTheFile damages the length of a row in a value log. Badger reads such a row, tells its logger, and keeps the file locked:
+// a store that it would not close, and a check that would not end, are left or avoided.
+func TestWrongLengthInTheFile(t *testing.T) { // not parallel: between fork and exec the child holds the locks of what other tests have open
+	blocks := newForge().extend(t, nil, 60)
+	o := inValueLog(1000)
+	if dir := os.Getenv("INDEX_WRONG_LENGTH_DIR"); dir != "" {
+		s, err := Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []chain.Height{13, 14, 18} {
+			var corrupt *CorruptError
+			if got, err := read(t, openView(t, s), h, h, projections["get block"]); (h < 16) != errors.As(err, &corrupt) || h >= 16 && len(got) == 0 {
+				t.Errorf("block %d: %d bytes, %v", h, len(got), err)
+			}
+		}
+		n := newFakeNode(blocks)
+		drive(t, NewBuilder(s, n, BuilderOptions{}), n)
+		if err := s.Close(); err != nil || t.Failed() {
+			t.Fatal(err)
+		}
+		os.Exit(0) // what Badger leaves behind is no leak of a process that ends
+	}
+	for _, key := range [][]byte{segmentKey(15).bytes(), transparentKey(15).bytes()} {
+		dir := t.TempDir()
+		s, err := Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := newFakeNode(blocks[:40])
+		drive(t, NewBuilder(s, n, BuilderOptions{}), n)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "000001.vlog")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := data[bytes.Index(data, key)-6:] // two bytes of flags, the lengths of key and value, a time of 0, the key
+		klen, n1 := binary.Uvarint(row[2:])
+		if vlen, n2 := binary.Uvarint(row[3:]); n1 != 1 || klen != uint64(len(key)+8) || n2 != 2 || row[4] == 0x7f {
+			t.Fatalf("lengths %d and %d before the key: %x", klen, vlen, row[:8])
+		}
+		row[4] = 0x7f // as long as two bytes can say
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := check(t, dir); len(r.Problems) != 1 || r.Problems[0].First != 12 || r.Problems[0].Last != 15 {
+			t.Errorf("check: %v", r.Problems)
+		}
+
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWrongLengthInTheFile$", "-test.timeout", "30s")
+		child.Env = append(slices.Clone(os.Environ()), "INDEX_WRONG_LENGTH_DIR="+dir)
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Fatalf("the child ended with %v: %s", err, out)
+		}
+		if r := check(t, dir); !r.Recovered || r.Height != 59 || len(r.Problems) != 1 {
+			t.Errorf("check after the child: %+v", r)
+		}
+		if r := repair(t, dir, newFakeNode(blocks), o); len(r.Problems) > 0 || r.Repair.Segments != 1 {
+			t.Errorf("%v left, %+v", r.Problems, r.Repair)
+		}
+		expectChain(t, open(t, dir, o), blocks)
 	}
 }

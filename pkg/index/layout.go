@@ -21,6 +21,7 @@ var (
 	errShort     = errors.New("the row is too short")
 	errTable     = errors.New("the offset table does not fit the row")
 	errMissing   = errors.New("the row is missing")
+	errUnread    = errors.New("its value log has other bytes than were written, or none")
 	errNoSuchRow = errors.New("this release knows no such row")
 )
 

@@ -60,6 +60,9 @@ type Options struct {
 	shortFrames int
 	// badgerHook, when set, changes Badger's options: tests make its files small.
 	badgerHook func(badger.Options) badger.Options
+	// verifyValues has Badger verify its own checksum of every value that it reads from a value log. Without, a row of a wrong length there
+	// leaves the file locked, see badgerLogger.locked; but it costs a look at the whole row, however little of it is wanted.
+	verifyValues bool
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -105,6 +108,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithCompression(options.None). // hashes and ciphertexts do not compress, and plain tables need no block cache
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
+		WithVerifyValueChecksum(o.verifyValues).
 		WithMetricsEnabled(false)
 	if o.badgerHook != nil {
 		b = o.badgerHook(b)
@@ -141,6 +145,9 @@ type badgerLogger struct {
 	// refused is the first error of the operating system that Badger has complained of since it was opened: it goes on after a value log
 	// that could not be synced, and tells nobody else.
 	refused atomic.Pointer[error]
+	// locked is set once Badger has read a row whose length in its value log is wrong: it says so, and forgets the lock that it took to read,
+	// for which it would wait when it closes.
+	locked atomic.Bool
 }
 
 func line(format string, args []any) string {
@@ -148,6 +155,9 @@ func line(format string, args []any) string {
 }
 
 func (l *badgerLogger) Errorf(format string, args ...any) {
+	if strings.HasPrefix(format, "Invalid read") {
+		l.locked.Store(true)
+	}
 	for _, arg := range args {
 		if err, ok := arg.(error); ok && fromSystem(err) {
 			l.refused.CompareAndSwap(nil, &err)

@@ -63,6 +63,7 @@ func openForRepair(dir string, lock *os.File, o Options) (*Store, error) {
 		lock.Close()
 		return nil, fmt.Errorf("repair index %s: %w", dir, err)
 	}
+	o.verifyValues = true
 	s, err := openBadger(dir, lock, o)
 	if err != nil {
 		return nil, err

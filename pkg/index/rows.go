@@ -15,7 +15,12 @@ func readRow(txn *badger.Txn, key []byte, fn func(row []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return item.Value(fn)
+	return item.Value(func(row []byte) error {
+		if row == nil { // Badger could not read it, and has told its logger why
+			return errUnread
+		}
+		return fn(row)
+	})
 }
 
 // missing gives badger.ErrKeyNotFound our own words.

@@ -79,8 +79,10 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.load(); err != nil {
-		s.db.Close()
-		lock.Close()
+		if !s.log.locked.Load() { // see Close
+			s.db.Close()
+			lock.Close()
+		}
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
 	}
 	return s, nil
@@ -142,8 +144,8 @@ func (s *Store) read(fn func(*badger.Txn) error) error {
 // Close deletes what is due to be deleted and closes the database. Views that are still open fail with ErrClosed from then on.
 // The Builder must have returned.
 //
-// Without room on the disk, or for open files, it leaves the database as a kill would, its lock included, until the process ends: every commit is on the disk
-// already, and the next Open replays the log.
+// Without room on the disk, or for open files, or with a row whose length is damaged, it leaves the database as a kill would, its lock included, until the
+// process ends: every commit is on the disk already, and the next Open replays the log.
 func (s *Store) Close() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -162,6 +164,10 @@ func (s *Store) Close() error {
 		if err := s.saveState(); !NoRoom(err) {
 			errs = append(errs, err)
 		}
+	}
+	if s.log.locked.Load() {
+		s.o.Logger.Warn("a row of the index has a wrong length, so that its files cannot be closed: its log is replayed at the next start")
+		return errors.Join(errs...)
 	}
 	return errors.Join(append(errs, s.db.Close(), s.lock.Close())...)
 }
