@@ -82,8 +82,8 @@ func TestIndexAndRestart(t *testing.T) {
 					}
 				}
 				for _, round := range m.Rounds {
-					// A build goes on for five waits of 60 ms after the first answer; a start on an index takes none.
-					if more := round[Complete] - round[FirstAnswer]; i == 0 && more < 0.3 || i == 1 && more > 0.3 {
+					// A build goes on for five waits of 60 ms after the first answer, which a busy machine gets late; a start on an index takes none.
+					if more := round[Complete] - round[FirstAnswer]; i == 0 && more < 0.1 || i == 1 && more > 0.3 {
 						t.Errorf("%s: the index was complete %.3f s after the first answer", m.Scenario, more)
 					}
 				}
