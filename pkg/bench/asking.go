@@ -181,14 +181,16 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 	got, err := a.ask(ctx, q)
 	took := time.Since(asked)
 	cut := err != nil && ctx.Err() != nil
-	if err == nil {
+	if err != nil {
+		err = q.failed(err, got.Messages > 0 || t.known[q.key] != nil)
+	} else {
 		err = r.expect(context.WithoutCancel(ctx), t, q, got) // what is whole is not excused by the end of the time
 	}
 	if cut && q.count >= 0 && got.Messages > q.count { // who goes on for ever has no sum that could be wrong
 		return false, fmt.Errorf("%v: %d messages came and no end, want %d", q, got.Messages, q.count)
 	}
 	if err != nil && !cut {
-		return false, unsupportedOr(err, q)
+		return false, err
 	}
 	if q.blocks {
 		sum.blocks += got.Messages
@@ -214,9 +216,13 @@ func (r *run) ask(ctx context.Context, t *target, a asker, q *question, sum *rou
 	return true, nil
 }
 
-// unsupportedOr names the question in an error, unless the error says that there is no such method.
-func unsupportedOr(err error, q *question) error {
-	if status.Code(err) == codes.Unimplemented || errors.Is(err, context.Canceled) {
+// failed names the question in an error of a call, unless that says that there is no such method. Who has answered before, in part or
+// another question of the case, has the method, and is wrong to say so.
+func (q *question) failed(err error, offered bool) error {
+	switch {
+	case status.Code(err) == codes.Unimplemented && offered:
+		return fmt.Errorf("%v: refused as if there were no such method, which has been answered before: %v", q, err)
+	case status.Code(err) == codes.Unimplemented, errors.Is(err, context.Canceled):
 		return err
 	}
 	return fmt.Errorf("%v: %w", q, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
 	"time"
@@ -33,10 +32,7 @@ func (c decodingClient) ask(ctx context.Context, q *question, each func(proto.Me
 			a.First = time.Since(asked)
 		}
 		a.Messages++
-		if err := each(got.message); err != nil {
-			return fmt.Errorf("%v: %w", q, err)
-		}
-		return nil
+		return each(got.message)
 	}
 	codec := grpc.ForceCodecV2(sumCodec{encoding.GetCodecV2("proto")})
 	if !q.method.stream {

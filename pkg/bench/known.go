@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -30,6 +32,7 @@ const verifyAtOnce = 8
 // verify asks a target each question that it was not asked before, looks at every message, and compares with the answers of the targets
 // that were asked earlier. It fails with the first thing that is wrong.
 func (r *run) verify(ctx context.Context, scenario, name string, t *target, questions []*question) error {
+	offered := slices.ContainsFunc(questions, func(q *question) bool { return t.known[q.key] != nil })
 	pending := slices.DeleteFunc(slices.Clone(questions), func(q *question) bool { return t.known[q.key] != nil })
 	for part := range slices.Chunk(pending, verifyAtOnce) {
 		got, errs := make([]*known, len(part)), make([]error, len(part))
@@ -39,9 +42,13 @@ func (r *run) verify(ctx context.Context, scenario, name string, t *target, ques
 		}
 		asking.Wait()
 		for i, q := range part {
-			if errs[i] != nil {
-				return errs[i]
+			switch err := errs[i]; {
+			case status.Code(err) == codes.Unimplemented:
+				return q.failed(err, offered)
+			case err != nil:
+				return err
 			}
+			offered = true
 			if err := r.compare(ctx, scenario, name, t, q, got[i]); err != nil {
 				return err
 			}
@@ -64,13 +71,13 @@ func (r *run) look(ctx context.Context, t *target, q *question) (*known, error) 
 		k.digests = append(k.digests, digest(r.seed, m))
 		return nil
 	})
-	if err == nil {
-		err = q.checkCount(k.Answer)
+	if err != nil {
+		return nil, q.failed(err, k.Messages > 0)
 	}
-	if err == nil && q.confirm != nil {
-		err = q.confirm(ctx, t)
+	if err := q.checkCount(k.Answer); err != nil || q.confirm == nil {
+		return k, err
 	}
-	return k, err
+	return k, q.confirm(ctx, t)
 }
 
 // checkCount says whether as many messages came as have to.

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -97,6 +99,43 @@ func TestWrongCrowd(t *testing.T) {
 			if !slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Case == "4 equal readers" && strings.Contains(f.Text, want) }) ||
 				slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Target != "wrong" }) {
 				t.Errorf("faults: %+v", result.Faults)
+			}
+		})
+	}
+}
+
+// TestWithdrawn has servers that refuse as if a method were missing, which they have answered before: in part, for other blocks, or earlier.
+func TestWithdrawn(t *testing.T) {
+	t.Parallel()
+	right := startServer(t, nil)
+	missing := status.Error(codes.Unimplemented, "no such method")
+	for name, refuses := range map[string]func(method string, n int, asked int64) bool{
+		"in the middle": func(method string, n int, _ int64) bool { return method == "GetBlockRange" && n == 50 },
+		"other blocks":  func(method string, _ int, asked int64) bool { return method == "GetBlock" && asked > 100 },
+		"later":         func(method string, _ int, asked int64) bool { return method == "GetBlock" && asked > latencyBlocks+10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			wrong := startWrong(t, right, func(method string, n int, m []byte) ([][]byte, error) {
+				if refuses(method, n, asked.Load()) {
+					return nil, missing
+				}
+				if method == "GetBlock" {
+					asked.Add(1)
+				}
+				return [][]byte{m}, nil
+			})
+			o := quick(TargetOptions{Name: "wrong", Address: wrong})
+			o.Rounds, o.Scenarios = 3, []string{"latency", "ranges"}
+			result := mustRun(t, o)
+			if !slices.ContainsFunc(result.Faults, func(f Fault) bool { return strings.Contains(f.Text, "refused as if there were no such method") }) {
+				t.Errorf("faults: %+v", result.Faults)
+			}
+			for _, m := range result.Measurements {
+				if m.Unsupported != "" {
+					t.Errorf("%s, %s: not offered", m.Scenario, m.Case)
+				}
 			}
 		})
 	}
