@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/proto/walletrpc"
@@ -37,11 +38,19 @@ func (r *run) explore(ctx context.Context) error {
 			r.note(Fault{Target: t.options.Name, Text: fmt.Sprintf("its chain is %q, and that of %s %q",
 				t.about.Chain, r.targets[0].options.Name, r.targets[0].about.Chain)})
 		}
+		if first := r.targets[0]; t.firstHeight != first.firstHeight {
+			r.note(Fault{Target: t.options.Name, Text: fmt.Sprintf("it says that Sapling begins at block %d, and %s at %d: what is below is not asked for",
+				t.firstHeight, first.options.Name, first.firstHeight)})
+		}
 		c.first = max(c.first, t.firstHeight)
 		c.last = min(c.last, uint64(t.about.Height))
 	}
 	if c.last < c.first {
-		return fmt.Errorf("the targets share no blocks: they reach from %d to %d", c.first, c.last)
+		var have []string
+		for _, t := range r.targets {
+			have = append(have, fmt.Sprintf("%s says that it has %d to %d", t.options.Name, t.firstHeight, t.about.Height))
+		}
+		return errors.New("the targets share no blocks: " + strings.Join(have, ", "))
 	}
 	var errs []error
 	for _, t := range r.targets {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -136,6 +137,50 @@ func TestWithdrawn(t *testing.T) {
 				if m.Unsupported != "" {
 					t.Errorf("%s, %s: not offered", m.Scenario, m.Case)
 				}
+			}
+		})
+	}
+}
+
+// TestStrangeChains has servers whose word about their chain leaves nothing, or little, to ask for: it is said who they are.
+func TestStrangeChains(t *testing.T) {
+	t.Parallel()
+	right := startServer(t, nil)
+	for _, tt := range []struct {
+		height, sapling uint64
+		wrong, note     string // the error of the run, or a note
+	}{
+		{height: 1 << 40, sapling: 1, wrong: "target wrong at 127.0.0.1:"},
+		{height: 0, sapling: 1, wrong: "right says that it has 1 to 260, wrong says that it has 1 to 0"},
+		{height: 260, sapling: 1 << 63, wrong: "wrong says that it has 9223372036854775808 to 260"},
+		{height: 260, sapling: 255, note: "it says that Sapling begins at block 255, and right at 1"},
+	} {
+		t.Run(fmt.Sprintf("%d from %d", tt.height, tt.sapling), func(t *testing.T) {
+			t.Parallel()
+			wrong := startWrong(t, right, func(method string, _ int, m []byte) ([][]byte, error) {
+				var changed proto.Message
+				switch method {
+				case "GetLatestBlock":
+					changed = &walletrpc.BlockID{Height: tt.height, Hash: make([]byte, 32)}
+				case "GetLightdInfo":
+					changed = &walletrpc.LightdInfo{ChainName: "test", BlockHeight: tt.height, SaplingActivationHeight: tt.sapling}
+				default:
+					return [][]byte{m}, nil
+				}
+				m, err := proto.Marshal(changed)
+				return [][]byte{m}, err
+			})
+			o := quick(TargetOptions{Name: "right", Address: right}, TargetOptions{Name: "wrong", Address: wrong})
+			o.Scenarios, o.Rounds = []string{"ranges"}, 1
+			result, err := Run(t.Context(), o)
+			if tt.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+					t.Errorf("%v, want %s", err, tt.wrong)
+				}
+				return
+			}
+			if err != nil || !slices.ContainsFunc(result.Notes, func(n Fault) bool { return n.Target == "wrong" && strings.Contains(n.Text, tt.note) }) {
+				t.Errorf("%v, notes: %+v", err, result.Notes)
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,6 +51,10 @@ func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	if err != nil {
 		t.close()
 		return nil, err
+	}
+	if tip.Height > math.MaxUint32 {
+		t.close()
+		return nil, fmt.Errorf("GetLatestBlock names height %d, which no chain has", tip.Height)
 	}
 	t.about.Server = info.Vendor + " " + info.Version
 	t.about.Node = info.ZcashdSubversion
