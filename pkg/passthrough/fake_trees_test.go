@@ -72,6 +72,7 @@ func withLeaves(blocks []*chain.Block, leaves uint32) []*chain.Block {
 type treeAnswers struct {
 	asked    int                    // tree states
 	hashes   int                    // block hashes
+	hashErr  error                  // of a question for a block hash
 	sizes    int                    // tree sizes of a hash
 	lists    int                    // lists of subtrees
 	onAsk    func()                 // before a tree state is answered
@@ -88,7 +89,7 @@ func (n *fakeNode) BlockHash(_ context.Context, h chain.Height) (chain.Hash, err
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.trees.hashes++
-	return b.ID.Hash, nil
+	return b.ID.Hash, n.trees.hashErr
 }
 
 func (n *fakeNode) TreeState(ctx context.Context, hash chain.Hash) (chain.TreeState, error) {

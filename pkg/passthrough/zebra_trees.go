@@ -62,7 +62,12 @@ func (v *zebraView) explain(ctx context.Context, id chain.BlockID, err error) er
 	}
 	for _, own := range []chain.BlockID{id, v.state.ID} {
 		hash, hashErr := v.zebra.node.BlockHash(ctx, own.Height)
-		if hashErr != nil || own.Hash != hash && own.Hash != (chain.Hash{}) {
+		switch {
+		case errors.Is(hashErr, chain.ErrNotFound), errors.Is(hashErr, chain.ErrAboveTip):
+			return v.left(err)
+		case hashErr != nil: // the client may have left, or Zebra gone away: that says nothing of its chain
+			return fmt.Errorf("find out why zebra does not have block %d: %w: %s", id.Height, hashErr, err)
+		case own.Hash != hash && own.Hash != (chain.Hash{}):
 			return v.left(err)
 		}
 	}
