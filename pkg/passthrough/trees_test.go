@@ -3,7 +3,6 @@ package passthrough
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,51 +78,6 @@ func TestZebraTreesOfOrphans(t *testing.T) {
 			expectTreesError(t, v, 40, chain.ErrReorged)
 			if h := chain.Height(len(other)); h <= 40 {
 				expectTreesError(t, v, h, chain.ErrReorged)
-			}
-		})
-	}
-}
-
-// TestTreesOfABlockThatZebraLacks: whether the chain has moved or Zebra only lacks the block's bytes is for Zebra to say. When it does not,
-// because it has gone away or the client has left, nobody is told of a reorg.
-func TestTreesOfABlockThatZebraLacks(t *testing.T) {
-	t.Parallel()
-	blocks := branch(nil, 0, 40, "a")
-	gone := fmt.Errorf("connection refused: %w", chain.ErrUnavailable)
-	for name, c := range map[string]struct {
-		node    []*chain.Block // from the question on
-		pruned  chain.Height
-		hashErr error
-		want    error
-	}{
-		"pruned":              {blocks, 35, nil, chain.ErrUnavailable},
-		"pruned, and gone":    {blocks, 35, gone, chain.ErrUnavailable},
-		"other branch":        {branch(blocks, 20, 45, "b"), 0, nil, chain.ErrReorged},
-		"cut off":             {blocks[:26], 0, nil, chain.ErrReorged},
-		"other, and gone":     {branch(blocks, 20, 45, "b"), 0, gone, chain.ErrUnavailable},
-		"the client left":     {branch(blocks, 20, 45, "b"), 0, context.Canceled, context.Canceled},
-		"pruned, client left": {blocks, 35, context.DeadlineExceeded, context.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, indexed := range []bool{false, true} {
-				j, node, index := newJoined(t, blocks, 41, true)
-				v := mustView(t, New(node))
-				if indexed {
-					v = mustView(t, j)
-				}
-				node.trees.onAsk = func() {
-					node.set(c.node)
-					node.mu.Lock()
-					defer node.mu.Unlock()
-					node.pruned, node.trees.hashErr = c.pruned, c.hashErr
-				}
-				_, err := v.TreeState(t.Context(), 30)
-				if !errors.Is(err, c.want) || errors.Is(err, chain.ErrReorged) != (c.want == chain.ErrReorged) || errors.Is(err, chain.ErrNotFound) || errors.Is(err, chain.ErrAboveTip) {
-					t.Errorf("indexed %t: %v, want %v", indexed, err, c.want)
-				}
-				if len(index.kept.states) > 0 {
-					t.Error("a tree state was kept")
-				}
 			}
 		})
 	}

@@ -105,11 +105,22 @@ func (z *Zebra) treeState(ctx context.Context, id chain.BlockID, leaves func() (
 		case *tree != "":
 		case sizes.Of(pool) == 0:
 			*tree = chain.EmptyTree
+		case !z.names(ctx, id): // it reads the block before the trees, which are gone when the block leaves its chain in between
+			return state, fmt.Errorf("block %s left zebra's chain before its trees were read: %w", id, chain.ErrReorged)
 		default:
 			return state, fmt.Errorf("zebra does not give the %s tree of block %s, which has %d leaves: %w", pool, id, sizes.Of(pool), chain.ErrUnavailable)
 		}
 	}
 	return state, nil
+}
+
+// names tells whether Zebra has not named another block of that height, or none.
+func (z *Zebra) names(ctx context.Context, id chain.BlockID) bool {
+	hash, err := z.node.BlockHash(ctx, id.Height)
+	if err != nil {
+		return !errors.Is(err, chain.ErrAboveTip) && !errors.Is(err, chain.ErrNotFound)
+	}
+	return hash == id.Hash
 }
 
 // treeCache keeps the tree states that were asked for last, and sees to it that nobody asks for one that somebody else is asking for:
