@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -45,30 +47,32 @@ func TestWrongTip(t *testing.T) {
 	}
 }
 
-// TestHangs has a server that answers all that is looked at beforehand, and lets some calls of the rounds hang: their times count as far as
-// they were waited for, so that they are no shorter than the others.
+// hangingAsker answers two calls and lets the third hang.
+type hangingAsker struct{ calls int }
+
+func (a *hangingAsker) ask(ctx context.Context, _ *question) (Answer, error) {
+	if a.calls++; a.calls > 2 {
+		<-ctx.Done()
+		return Answer{}, ctx.Err()
+	}
+	return Answer{Messages: 1, Bytes: 10, First: time.Nanosecond}, nil
+}
+
+func (*hangingAsker) close() {}
+
+// TestHangs: a call that hangs counts as far as it was waited for, so that it is no shorter than the others.
 func TestHangs(t *testing.T) {
 	t.Parallel()
-	end := make(chan struct{})
-	var asked atomic.Int64
-	hangs := startWrong(t, startServer(t, nil), func(method string, _ int, m []byte) ([][]byte, error) {
-		if method == "GetBlock" && asked.Add(1) > latencyBlocks && asked.Load()%5 == 0 {
-			<-end
+	const limit = 50 * time.Millisecond
+	for q, times := range map[*question]int{oneBlock(1): 3, blockRange(1, 1): 2} { // of a range that is cut a part may have come
+		got, err := new(run).load(t.Context(), new(target), load{questions: []*question{q}, time: time.Minute, limit: limit}, []asker{&hangingAsker{}})
+		if err != nil || got.calls != 2 || len(got.times) != times || len(got.firsts) != 3 {
+			t.Fatalf("%v: %v, %+v", q, err, got)
 		}
-		return [][]byte{m}, nil
-	})
-	t.Cleanup(func() { close(end) })
-	o := quick(TargetOptions{Name: "hangs", Address: hangs})
-	o.Rounds, o.Scenarios = 1, []string{"latency"}
-	result := mustRun(t, o)
-	limit := (&run{}).cut(0).Seconds() - 4*o.RoundTime.Seconds() // the last call may begin as late as that
-	for _, m := range result.Measurements {
-		if longest, ok := m.Stat(Max); !ok || (longest.High > limit) != (m.Case == "GetBlock") {
-			t.Errorf("%s: the longest call is %+v, %v", m.Case, longest, ok)
+		// The first two took next to nothing of the time that was waited.
+		if longest := slices.Max(got.firsts); longest < limit/2 || times == 3 && slices.Max(got.times) != longest {
+			t.Errorf("%v: first messages after %v, calls %v", q, got.firsts, got.times)
 		}
-	}
-	if len(result.Faults) > 0 {
-		t.Errorf("faults: %+v", result.Faults)
 	}
 }
 

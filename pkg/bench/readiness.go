@@ -52,8 +52,12 @@ func (r *run) awaitComplete(ctx context.Context, s *server, seen func(since time
 			return false, s.child.ended()
 		}
 		var height uint32
-		if done, height, last = w.progress(limited); last == nil {
+		done, height, err = w.progress(limited)
+		switch {
+		case err == nil:
 			seen(time.Since(s.child.started), height)
+		case limited.Err() == nil || last == nil: // the end of all patience is the worst of reasons
+			last = err
 		}
 		return done, nil
 	})
@@ -62,20 +66,24 @@ func (r *run) awaitComplete(ctx context.Context, s *server, seen func(since time
 		return w.got, fmt.Errorf("%s has not answered within %v: %w; the last of its output (%s):\n%s",
 			s.target.Name, r.options.BuildTime, last, s.child.log.Name(), s.child.lastLines())
 	case errors.Is(err, errPatience):
-		return w.got, fmt.Errorf("the index of %s is not complete within %v: it serves height %d of %d%s; the last of its output (%s):\n%s",
-			s.target.Name, r.options.BuildTime, w.got.served.height, w.tip.height, because(last), s.child.log.Name(), s.child.lastLines())
+		return w.got, fmt.Errorf("the index of %s is not complete within %v: %s; the last of its output (%s):\n%s",
+			s.target.Name, r.options.BuildTime, w.reached(), s.child.log.Name(), s.child.lastLines())
 	case err != nil:
 		return w.got, err
 	}
 	return w.got, r.checkServed(ctx, s.target.Name, w.got.served)
 }
 
-// because is an error as the end of a sentence; nothing for nil.
-func because(err error) string {
-	if err == nil {
-		return ""
+// reached says how far the server is.
+func (w *starting) reached() string {
+	text := fmt.Sprintf("it serves height %d", w.got.served.height)
+	if w.tip.hash != "" {
+		text += fmt.Sprintf(" of %d", w.tip.height)
 	}
-	return " (" + err.Error() + ")"
+	if w.complete.url != "" {
+		text += fmt.Sprintf(", and %s says %s", w.complete.url, w.complete.said)
+	}
+	return text
 }
 
 // progress asks the server how far it is.
@@ -93,6 +101,9 @@ func (w *starting) progress(ctx context.Context) (done bool, height uint32, err 
 	if w.complete.url != "" {
 		var whole bool
 		if whole, height, err = w.complete.ask(ctx, height); err != nil {
+			if ctx.Err() == nil {
+				w.complete.said = "nothing: " + err.Error()
+			}
 			return false, 0, err
 		}
 		done = done && whole
@@ -185,6 +196,7 @@ func checkComplete(text string, own bool) error {
 type completeAsker struct {
 	url  string
 	http http.Client
+	said string // the last answer, or why there was none
 }
 
 // ask returns the height of the index as well, when it is told; otherwise the one that the server serves.
@@ -204,7 +216,7 @@ func (c *completeAsker) ask(ctx context.Context, served uint32) (complete bool, 
 	if err != nil {
 		return false, 0, err
 	}
-	complete = resp.StatusCode == http.StatusOK
+	complete, c.said = resp.StatusCode == http.StatusOK, resp.Status
 	var health struct {
 		Index *struct {
 			State  string
@@ -214,6 +226,7 @@ func (c *completeAsker) ask(ctx context.Context, served uint32) (complete bool, 
 	if json.Unmarshal(text, &health) != nil || health.Index == nil {
 		return complete, served, nil // a URL that answers with its status alone
 	}
+	c.said = fmt.Sprintf("%s, state %q", resp.Status, health.Index.State)
 	if health.Index.Height == nil {
 		return false, 0, nil
 	}

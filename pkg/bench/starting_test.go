@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,6 +152,25 @@ func TestStartFaults(t *testing.T) {
 				t.Error("the server still runs")
 			}
 		})
+	}
+}
+
+// TestNeverComplete: who waits in vain for a URL to say that the index is complete is told what it says.
+func TestNeverComplete(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for url, want := range map[string]string{
+		other.URL + "/health":  "30, and " + other.URL + "/health says 404 Not Found; the last of its output",
+		"http://127.0.0.1:9/x": "30, and http://127.0.0.1:9/x says nothing: Get ",
+	} {
+		o := fakeOptions(t, "good", false)
+		o.Targets[0].Start.Complete, o.Node = url, NodeOptions{}
+		o.Scenarios, o.BuildTime = []string{"index"}, 3*time.Second
+		result, err := Run(t.Context(), o)
+		if err != nil || len(result.Faults) != 1 || !strings.Contains(result.Faults[0].Text, "is not complete within 3s: it serves height "+want) {
+			t.Errorf("%v, faults %+v, want %s", err, result.Faults, want)
+		}
 	}
 }
 
