@@ -53,7 +53,8 @@ else
 		kill -0 $server 2>/dev/null || { tail -5 "$work/start.log" >&2; exit 1; }
 		sleep 0.5
 	done
-	"$work/zsidecar" bench run --target "zsidecar=$grpc" --pid "zsidecar=$server" --scenario "$scenario" --json "$out/result.json" "$@" &
+	"$work/zsidecar" bench run --target "zsidecar=$grpc" --pid "zsidecar=$server" --zebra "http://$node" \
+		--scenario "$scenario" --json "$out/result.json" "$@" &
 	bench=$!
 	jobs+=($bench)
 	sleep 2 # the warm-up
