@@ -72,7 +72,11 @@ func TestBenchChainErrors(t *testing.T) {
 			t.Errorf("%s: got %d\n%s%s\nwant 2\n%s", args, got.code, got.stdout, got.stderr, want)
 		}
 	}
-	// A port that somebody has is an error of its own.
+	// A folder that cannot be is found before anything is computed, and a port that somebody has when it is needed.
+	if got := finish(t, command(t, "bench", "chain", "--blocks", "2000", "--cache", os.DevNull)); got.code != 1 ||
+		!strings.HasPrefix(got.stderr, "zsidecar: flag --cache: mkdir "+os.DevNull) {
+		t.Errorf("got %d %s%s", got.code, got.stdout, got.stderr)
+	}
 	taken := node(t, 0, 1)
 	cmd := command(t, "bench", "chain", "--blocks", "2000", "--cache", t.TempDir(), "--listen", strings.TrimPrefix(taken.URL(), "http://"))
 	if got := finish(t, cmd); got.code != 1 || !strings.Contains(got.stderr, "start the simulated node: listen tcp") {

@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return err
+		return fmt.Errorf("flag --cache: %w", err)
 	}
 	long, err := longchain.Open(ctx, longchain.Options{
 		Kind: kind, Blocks: o.Blocks, Seed: o.Seed, WithoutNU7: o.WithoutNU7, Dir: o.Dir,
