@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/zsidecar/zsidecar/pkg/chain"
 	"github.com/zsidecar/zsidecar/pkg/chain/chaintest"
 )
@@ -184,6 +186,9 @@ func (m *model) end() {
 func modelOptions() Options {
 	o := small()
 	o.TreeStates = 12
+	o.badgerHook = func(b badger.Options) badger.Options { // half the segments go to the value log, as full ones do
+		return b.WithValueLogFileSize(1 << 20).WithValueLogMaxEntries(8).WithValueThreshold(1 << 10)
+	}
 	return o
 }
 
