@@ -67,6 +67,36 @@ func TestValueLogGoesOnBesideReaders(t *testing.T) {
 	expectChain(t, s, blocks)
 }
 
+// TestRowsAmongKeysAreReadSideBySide: whoever reads a row that Badger copies waits for nobody, once that is known.
+func TestRowsAmongKeysAreReadSideBySide(t *testing.T) {
+	t.Parallel()
+	blocks := newForge().extend(t, nil, 40)
+	s := open(t, t.TempDir(), small())
+	build(t, s, newFakeNode(blocks))
+	expectChain(t, s, blocks)
+	s.holding.Lock() // as if somebody else were finding a row
+	defer s.holding.Unlock()
+	v := openView(t, s)
+	done := make(chan error, 1)
+	go func() {
+		for _, err := range v.Blocks(t.Context(), 0, 39, projections["get block"]) {
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+}
+
 // TestEveryRange reads every range of a chain whose blocks, and whose columns, are shorter and longer than a run, sealed and recent, in
 // memory and not, in the value log and among the keys.
 func TestEveryRange(t *testing.T) {

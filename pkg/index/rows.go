@@ -33,7 +33,10 @@ func missing(err error) error {
 
 // heldRow is a row of a sealed segment that has been found once. Finding it takes microseconds, more than most that is cut out of it, and
 // it never changes: whoever reads it again goes to its place in the value log at once.
-type heldRow struct{ item atomic.Pointer[badger.Item] }
+type heldRow struct {
+	item   atomic.Pointer[badger.Item] // nil while it has not been found, and for a row that Badger has among its keys
+	copied atomic.Bool                 // Badger has it among its keys: each read finds and copies it
+}
 
 // rowKey is the key of a row, and how messages name it.
 type rowKey interface {
@@ -48,6 +51,11 @@ type rowKey interface {
 func readHeld[K rowKey](s *Store, row *heldRow, key K, fn func(row []byte) error) error {
 	item := row.item.Load()
 	if item == nil {
+		if row.copied.Load() { // others need not wait for the copy
+			txn := s.db.NewTransactionAt(latest, false)
+			defer txn.Discard()
+			return readRow(txn, key.bytes(), fn)
+		}
 		var err error
 		if item, err = s.hold(row, key.bytes()); err != nil {
 			return err
@@ -65,6 +73,7 @@ func (s *Store) hold(row *heldRow, key []byte) (*badger.Item, error) {
 		return nil, err
 	}
 	if copied := item.EstimatedSize() == item.KeySize()+item.ValueSize(); copied {
+		row.copied.Store(true)
 		return item, nil
 	}
 	// The first read writes to the item, the next ones do not: any number of goroutines may have it from here on.
