@@ -11,7 +11,7 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 go vet ./...
-GOOS=darwin GOARCH=arm64 go vet ./... # so that it builds on other systems too
+CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go vet ./... # so that it builds on other systems too
 go tool -modfile=tools/go.mod staticcheck ./...
 go test -count=1 ./internal/lint
 scripts/proto.sh --check
