@@ -87,6 +87,18 @@ func (v *zebraView) Tip() (chain.BlockID, error) {
 	return v.state.ID, nil
 }
 
+// mayAsk says why Zebra need not be asked about a block: it is above the tip, or the last poll failed. Then the watcher tries again soon
+// enough; a wallet need not wait for the fetcher to lose patience.
+func (v *zebraView) mayAsk(h chain.Height) error {
+	if h > v.state.ID.Height {
+		return v.aboveTip(h)
+	}
+	if v.state.Err != nil {
+		return notAnswered(v.state.Err)
+	}
+	return nil
+}
+
 // aboveTip is the error for a height above the tip: AboveTipError while the tip is trusted, ErrUnavailable later.
 func (v *zebraView) aboveTip(h chain.Height) error {
 	if v.state.Err != nil && time.Since(v.state.Confirmed) > tipTrust {
@@ -130,12 +142,8 @@ func (v *zebraView) Close() {}
 // Blocks reads ahead in parallel and yields as soon as the next block is not there yet, so the first block is never held back.
 func (v *zebraView) Blocks(ctx context.Context, from, to chain.Height, p chain.Projection) iter.Seq2[chain.Frames, error] {
 	return func(yield func(chain.Frames, error) bool) {
-		if from > v.state.ID.Height {
-			yield(chain.Frames{}, v.aboveTip(from))
-			return
-		}
-		if v.state.Err != nil { // the watcher tries again soon enough; a wallet need not wait for the fetcher to lose patience
-			yield(chain.Frames{}, notAnswered(v.state.Err))
+		if err := v.mayAsk(from); err != nil {
+			yield(chain.Frames{}, err)
 			return
 		}
 		last := min(to, v.state.ID.Height)

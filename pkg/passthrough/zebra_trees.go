@@ -15,11 +15,8 @@ const keptTrees = 64
 
 // TreeState implements chain.View. Zebra is asked by hash, so that a reorg between its reads cannot mix two branches.
 func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeState, error) {
-	if h > v.state.ID.Height {
-		return chain.TreeState{}, v.aboveTip(h)
-	}
-	if v.state.Err != nil {
-		return chain.TreeState{}, notAnswered(v.state.Err)
+	if err := v.mayAsk(h); err != nil {
+		return chain.TreeState{}, err
 	}
 	id := v.state.ID
 	if h < id.Height {
@@ -35,11 +32,8 @@ func (v *zebraView) TreeState(ctx context.Context, h chain.Height) (chain.TreeSt
 // treesOf is TreeState of a block that somebody else knows already: Zebra is asked one question in place of two or three. A block that is
 // not on Zebra's best chain is ErrReorged.
 func (v *zebraView) treesOf(ctx context.Context, block *chain.Summary) (chain.TreeState, error) {
-	if block.ID.Height > v.state.ID.Height {
-		return chain.TreeState{}, v.aboveTip(block.ID.Height)
-	}
-	if v.state.Err != nil {
-		return chain.TreeState{}, notAnswered(v.state.Err)
+	if err := v.mayAsk(block.ID.Height); err != nil {
+		return chain.TreeState{}, err
 	}
 	return v.trees(ctx, block.ID, func() (chain.TreeSizes, error) { return block.Sizes, nil })
 }
