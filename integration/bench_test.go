@@ -117,14 +117,8 @@ func BenchmarkPassthroughRange(b *testing.B) {
 // fetchBare reads raw blocks with nothing but net/http: each reply goes into a buffer that is used again, and is dropped.
 func fetchBare(tb testing.TB, n *node, from, to int) {
 	tb.Helper()
-	secret, err := os.ReadFile(n.cookie())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	login := "Basic " + base64.StdEncoding.EncodeToString(secret)
-	transport := &http.Transport{MaxIdleConnsPerHost: bareInFlight, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	client := newBareClient(tb, n)
+	defer client.http.CloseIdleConnections()
 	var next atomic.Int64
 	next.Store(int64(from))
 	var workers sync.WaitGroup
@@ -133,7 +127,7 @@ func fetchBare(tb testing.TB, n *node, from, to int) {
 			buffer := make([]byte, 64<<10)
 			for height := next.Add(1) - 1; height <= int64(to); height = next.Add(1) - 1 {
 				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"getblock","params":["%d",0]}`, height)
-				if err := askBare(client, n.url(), login, body, buffer); err != nil {
+				if err := client.ask(body, buffer); err != nil {
 					tb.Error(err)
 					return
 				}
@@ -143,15 +137,31 @@ func fetchBare(tb testing.TB, n *node, from, to int) {
 	workers.Wait()
 }
 
-// askBare posts a question and drops the answer.
-func askBare(client *http.Client, url, login, body string, buffer []byte) error {
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+// bareClient asks Zebra with nothing but net/http.
+type bareClient struct {
+	http       *http.Client
+	url, login string
+}
+
+func newBareClient(tb testing.TB, n *node) *bareClient {
+	tb.Helper()
+	secret, err := os.ReadFile(n.cookie())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: bareInFlight, DisableCompression: true}
+	return &bareClient{&http.Client{Transport: transport}, n.url(), "Basic " + base64.StdEncoding.EncodeToString(secret)}
+}
+
+// ask posts a question and drops the answer, which goes through the buffer.
+func (c *bareClient) ask(body string, buffer []byte) error {
+	req, err := http.NewRequest(http.MethodPost, c.url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", login)
-	resp, err := client.Do(req)
+	req.Header.Set("Authorization", c.login)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,7 @@
 package integration
 
 import (
-	"encoding/base64"
 	"fmt"
-	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -22,14 +19,8 @@ func BenchmarkTreeState(b *testing.B) {
 	w := c.wallet()
 	awaitAnswer(b, w)
 	c.awaitIndex(tip, time.Minute)
-	secret, err := os.ReadFile(n.cookie())
-	if err != nil {
-		b.Fatal(err)
-	}
-	login := "Basic " + base64.StdEncoding.EncodeToString(secret)
-	transport := &http.Transport{DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	client, buffer := &http.Client{Transport: transport}, make([]byte, 64<<10)
+	client, buffer := newBareClient(b, n), make([]byte, 64<<10)
+	defer client.http.CloseIdleConnections()
 
 	asked := 0
 	height := func() int {
@@ -47,7 +38,7 @@ func BenchmarkTreeState(b *testing.B) {
 	}
 	bare := func() {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"z_gettreestate","params":["%d"]}`, height())
-		if err := askBare(client, n.url(), login, body, buffer); err != nil {
+		if err := client.ask(body, buffer); err != nil {
 			b.Fatal(err)
 		}
 	}
