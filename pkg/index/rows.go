@@ -15,6 +15,11 @@ func readRow(txn *badger.Txn, key []byte, fn func(row []byte) error) error {
 	if err != nil {
 		return err
 	}
+	return readItem(item, fn)
+}
+
+// readItem calls fn with the value of a row that was found; it is valid during the call.
+func readItem(item *badger.Item, fn func(row []byte) error) error {
 	return item.Value(func(row []byte) error {
 		if row == nil { // Badger could not read it, and has told its logger why
 			return errUnread
@@ -49,39 +54,37 @@ type rowKey interface {
 // While fn runs Badger holds a read lock on the row's value log file. When it goes on to the next file it waits for those who have such a
 // lock, and makes those wait who want one: fn that read another row would wait for itself.
 func readHeld[K rowKey](s *Store, row *heldRow, key K, fn func(row []byte) error) error {
-	item := row.item.Load()
-	if item == nil {
-		if row.copied.Load() { // others need not wait for the copy
-			txn := s.db.NewTransactionAt(latest, false)
-			defer txn.Discard()
-			return readRow(txn, key.bytes(), fn)
-		}
-		var err error
-		if item, err = s.hold(row, key.bytes()); err != nil {
+	if row.item.Load() == nil && !row.copied.Load() {
+		if err := s.hold(row, key.bytes()); err != nil {
 			return err
 		}
 	}
-	return item.Value(fn)
+	if item := row.item.Load(); item != nil {
+		return readItem(item, fn)
+	}
+	txn := s.db.NewTransactionAt(latest, false)
+	defer txn.Discard()
+	return readRow(txn, key.bytes(), fn)
 }
 
-// hold finds a row, and keeps where it lies unless Badger had it among its keys: then the item is a copy of the row itself.
-func (s *Store) hold(row *heldRow, key []byte) (*badger.Item, error) {
+// hold finds a row, and keeps where it lies unless Badger has it among its keys: then the item is a copy of the row itself.
+func (s *Store) hold(row *heldRow, key []byte) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	item, err := s.held.Get(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if copied := item.EstimatedSize() == item.KeySize()+item.ValueSize(); copied {
 		row.copied.Store(true)
-		return item, nil
+		return nil
 	}
 	// The first read writes to the item, the next ones do not: any number of goroutines may have it from here on.
 	if err := item.Value(nil); err != nil {
-		return nil, err
+		return err
 	}
 	row.item.Store(item)
-	return item, nil
+	return nil
 }
 
 // withSegment reads a segment row and verifies what was not verified yet. Errors of fn mark the segment as corrupt, since rows that

@@ -155,13 +155,17 @@ func (r *runReader) describe(row segmentRow, h chain.Height) error {
 			return err
 		}
 	}
-	r.out.First, r.out.Last, r.out.Prev = first.ID, last.ID, first.Prev
-	r.out.Count = int(h-r.cur) + 1
-	if r.down {
-		r.out.Prev = last.Prev
-		r.out.Count = int(r.cur-h) + 1
-	}
+	r.bounded(h, first.ID.Hash, last.ID.Hash, first.Prev, last.Prev)
 	return nil
+}
+
+// bounded notes that the run has the blocks from cur to h, with the hashes of these two and of their parents.
+func (r *runReader) bounded(h chain.Height, first, last, firstPrev, lastPrev chain.Hash) {
+	r.out.First, r.out.Last = chain.BlockID{Height: r.cur, Hash: first}, chain.BlockID{Height: h, Hash: last}
+	r.out.Prev, r.out.Count = firstPrev, int(h-r.cur)+1
+	if r.down {
+		r.out.Prev, r.out.Count = lastPrev, int(r.cur-h)+1
+	}
 }
 
 // summarize reads the header fields of a sealed block.
@@ -195,25 +199,21 @@ func (r *runReader) recent() error {
 	if r.down {
 		end = max(r.last, snap.sealed.blocks)
 	}
-	inMemory := !r.p.NeedsTransparent()
 	var find func(key []byte, fn func([]byte) error) error // made for the first row that has to be read
 	var space [recentKeyLen]byte
 	for h, last := r.cur, r.cur; ; last, h = h, r.step(h) {
 		b := snap.recentAt(h)
 		before := len(*r.buf)
 		var err error
-		switch {
-		case b.short == nil || !inMemory:
+		if b.short != nil && !r.p.NeedsTransparent() {
+			err = r.project(b.short, nil)
+		} else {
 			if find == nil {
 				var done func()
 				find, done = r.finder(h, end)
 				defer done()
 			}
 			err = find(recentKey{Height: h, Hash: b.hash}.append(space[:0]), r.projectRow)
-		case r.p == chain.DefaultProjection:
-			*r.buf = append(*r.buf, b.short...)
-		default:
-			err = r.project(b.short, nil)
 		}
 		if err != nil {
 			if h != r.cur { // the run ends before it, and the next one says which height cannot be read
@@ -233,13 +233,8 @@ func (r *runReader) recent() error {
 
 // describeRecent fills in which recent blocks the run has: cur to h.
 func (r *runReader) describeRecent(h chain.Height) {
-	snap := r.view.snap
-	first, last := snap.recentAt(r.cur), snap.recentAt(h)
-	r.out.First, r.out.Last = chain.BlockID{Height: r.cur, Hash: first.hash}, chain.BlockID{Height: h, Hash: last.hash}
-	r.out.Prev, r.out.Count = first.prev, int(h-r.cur)+1
-	if r.down {
-		r.out.Prev, r.out.Count = last.prev, int(r.cur-h)+1
-	}
+	first, last := r.view.snap.recentAt(r.cur), r.view.snap.recentAt(h)
+	r.bounded(h, first.hash, last.hash, first.prev, last.prev)
 }
 
 func (r *runReader) projectRow(v []byte) error {
